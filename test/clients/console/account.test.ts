@@ -271,11 +271,28 @@ describeInBrowser('the account in the console', () => {
     await visit(page, 'Models & prices');
     await page.getByLabel('Search').fill('image/generate');
     const studio = page.getByRole('region', { name: 'Studio models' });
-    await studio.getByRole('button', { name: 'Credits' }).click();
+    await studio.getByRole('button', { name: 'Price' }).click();
     const first = await studio.locator('tbody tr').first().getAttribute('data-row');
-    await studio.getByRole('button', { name: 'Credits' }).click();
+    await studio.getByRole('button', { name: 'Price' }).click();
     const last = await studio.locator('tbody tr').last().getAttribute('data-row');
     expect(last).toBe(first);
+    await expectAccessible(page);
+    await page.getByLabel('Search').fill('');
+    await page.getByRole('button', { name: 'Video', exact: true }).click();
+    const rows = studio.locator('tbody tr');
+    await expect.poll(async () => (await rows.allInnerTexts()).join()).not.toContain('image/');
+    await studio.getByRole('button', { name: 'Usual time' }).click();
+    const times = (await rows.locator('[data-title="Usual time"]').allInnerTexts())
+      .map((time) => Number.parseInt(time, 10))
+      .filter((seconds) => !Number.isNaN(seconds));
+    expect(times.length).toBeGreaterThan(1);
+    expect(times).toEqual(times.toSorted((one, other) => one - other));
+    await page.getByRole('button', { name: 'Image', exact: true }).click();
+    await page.getByLabel('Search').fill('seedream 4 image/generate');
+    await studio
+      .getByText(/^from |per image \(\$/)
+      .first()
+      .waitFor();
     await expectAccessible(page);
     await page.getByLabel('Search').fill('seedream image/generate');
     await page.getByRole('button', { name: /^Try Seedream 4, image\/generate/ }).click();

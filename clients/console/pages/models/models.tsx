@@ -9,12 +9,13 @@ import { Empty } from '../../parts/states.tsx';
 import { capabilitiesQuery } from '../playground/capabilities-query.ts';
 import { chatColumns, findChatModels } from './chat-columns.tsx';
 import { chatModelsQuery } from './chat-models-query.ts';
-import { findStudioModels, studioColumns } from './studio-columns.tsx';
+import { findStudioModels, media, studioColumns } from './studio-columns.tsx';
 
 /** Shows the models page. */
 export default function Models() {
   const [search, change] = useQueryString();
   const text = search.get('find') ?? '';
+  const medium = search.get('medium') ?? 'All';
   const terms = text.toLowerCase().split(/\s+/).filter(Boolean);
   return (
     <>
@@ -29,18 +30,30 @@ export default function Models() {
           change={(next) => change('find', next)}
         />
       </div>
+      <div className="tabs" role="group" aria-label="Medium">
+        {media.map((name) => (
+          <button
+            key={name}
+            type="button"
+            aria-pressed={name === medium}
+            onClick={() => change('medium', name === 'All' ? '' : name)}
+          >
+            {name}
+          </button>
+        ))}
+      </div>
       <div className="stack">
-        <StudioModels terms={terms} />
-        <ChatModels terms={terms} />
+        {medium !== 'Chat' && <StudioModels terms={terms} medium={medium} />}
+        {(medium === 'All' || medium === 'Chat') && <ChatModels terms={terms} />}
       </div>
     </>
   );
 }
 
-function StudioModels({ terms }: { terms: readonly string[] }) {
+function StudioModels({ terms, medium }: { terms: readonly string[]; medium: string }) {
   const denial = useSessionKey().explainDenial('studio:read');
   const { data, error } = useQuery({ ...capabilitiesQuery, enabled: denial === null });
-  const rows = data && findStudioModels(data.data, terms);
+  const rows = data && findStudioModels(data.data, terms, medium);
   if (denial) return <Empty title="Studio models">{denial}</Empty>;
   return (
     <Panel

@@ -36,6 +36,16 @@ function formatPriceRule({ unit, pixels, rows }: Schemas['PriceRule']): string {
   return `${choices.join(', ')} per ${unit}${size}`;
 }
 
+/** Lists the price of each choice of options, e.g. `resolution 4K` at 30 credits per image. */
+export const listOptions = (price: readonly Schemas['PriceRule'][]) =>
+  price.flatMap(({ unit, rows }, index) =>
+    rows.map((row) => ({
+      option: `${index > 0 ? 'plus ' : ''}${formatCondition(row) || `each ${unit}`}`,
+      unit,
+      credits: row.credits,
+    })),
+  );
+
 function formatCondition({ when, pixelsMax }: Schemas['PriceRule']['rows'][number]): string {
   const fields = Object.entries(when).map(([field, value]) => {
     const text = value === true ? 'on' : value === false ? 'off' : value;

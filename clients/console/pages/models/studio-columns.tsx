@@ -1,12 +1,12 @@
 /** Table columns of the Studio models: endpoints, prices and limits. */
 import { useLocation } from 'wouter';
 import type { Schemas } from '../../gateway/client.ts';
-import { Credits } from '../../parts/amounts.tsx';
+import { Credits, UsdPrice } from '../../parts/amounts.tsx';
 import { DescriptionList } from '../../parts/description-list.tsx';
 import type { Column } from '../../parts/table.tsx';
 import { studioPath, toTitle, type Capability } from '../playground/capability.ts';
 import { readDraft, storeDraft } from '../playground/draft.ts';
-import { formatPrice, formatRule } from './price-text.ts';
+import { findDefaultPrice, formatRule, listOptions } from './price-text.ts';
 
 /** Model and one of its endpoints. */
 export interface StudioRow {
@@ -14,12 +14,23 @@ export interface StudioRow {
   model: Capability['models'][number];
 }
 
-/** Returns one row for each model and endpoint that match all search terms. */
+/** Media by which the models are grouped. */
+export const media = ['All', 'Image', 'Video', 'Audio', 'Chat'] as const;
+
+/** Returns the medium of an endpoint: that of its path, or audio (voiceovers, music, effects). */
+function findMedium(capability: Capability): string {
+  const [folder] = studioPath(capability).split('/');
+  return media.find((medium) => medium.toLowerCase() === folder) ?? 'Audio';
+}
+
+/** Returns one row for each model and endpoint of a medium that match all search terms. */
 export function findStudioModels(
   capabilities: readonly Capability[],
   terms: readonly string[],
+  medium: string,
 ): StudioRow[] {
   return capabilities
+    .filter((capability) => medium === 'All' || findMedium(capability) === medium)
     .flatMap((capability) => capability.models.map((model) => ({ capability, model })))
     .filter(({ capability, model }) => {
       const text = [studioPath(capability), model.id, model.displayName, model.servedBy].join(' ');
@@ -47,17 +58,15 @@ export const studioColumns: readonly Column<StudioRow>[] = [
     cell: ({ capability }) => studioPath(capability),
   },
   {
-    title: 'Credits',
-    sortValue: ({ model }) => model.example.credits,
-    cell: ({ model: { price, example } }) => (
-      <>
-        {formatPrice(price)}
-        <br />
-        <span className="dim">
-          Example: <Credits amount={example.credits} /> {formatExample(example)}
-        </span>
-      </>
-    ),
+    title: 'Price',
+    sortValue: ({ capability, model }) => findDefaultPrice(model, capability)?.credits ?? 0,
+    cell: (row) => <Price {...row} />,
+  },
+  {
+    title: 'Usual time',
+    isNumber: true,
+    sortValue: ({ model }) => model.typicalSeconds ?? Infinity,
+    cell: ({ model: { typicalSeconds } }) => typicalSeconds !== null && `${typicalSeconds} s`,
   },
   { title: 'Limits', cell: ({ model }) => <Limits parameters={model.parameters} /> },
   { title: 'Action', cell: (row) => <TryButton {...row} /> },
@@ -77,12 +86,36 @@ function TryButton({ capability, model: { displayName, selectedBy } }: StudioRow
   );
 }
 
-/** Formats the numbers that determine the price of the example, e.g. `(number of images 2)`. */
-function formatExample({ request, input }: StudioRow['model']['example']): string {
-  const numbers = Object.entries(request).filter(([, value]) => typeof value === 'number');
-  const parts = numbers.map(([name, value]) => `${toTitle(name).toLowerCase()} ${String(value)}`);
-  if (input) parts.push(`input ${input.width} × ${input.height}, ${input.durationSeconds} s`);
-  return parts.length === 0 ? '' : `(${parts.join(', ')})`;
+/** Shows the price with the default options, and the price of each other option. */
+function Price({ capability, model }: StudioRow) {
+  const price = findDefaultPrice(model, capability);
+  if (!price) return null;
+  const options = listOptions(model.price);
+  const isLowest = model.price[0]?.rows.every(({ credits }) => credits >= price.credits);
+  return (
+    <>
+      <strong>
+        {options.length > 1 && isLowest && 'from '}
+        <Credits amount={price.credits} />
+      </strong>{' '}
+      per {price.unit} <UsdPrice credits={price.credits} />
+      {options.length > 1 && (
+        <details>
+          <summary>{options.length} prices</summary>
+          <DescriptionList
+            items={Object.fromEntries(
+              options.map(({ option, unit, credits }) => [
+                option,
+                <span key={option}>
+                  <Credits amount={credits} /> per {unit} <UsdPrice credits={credits} />
+                </span>,
+              ]),
+            )}
+          />
+        </details>
+      )}
+    </>
+  );
 }
 
 function Limits({ parameters }: { parameters: Record<string, Schemas['ParameterRule']> }) {
