@@ -54,7 +54,7 @@ export const callOutputs = z.object({
 });
 
 /** Schema of an output of a step that a later step may take. */
-export const stepOutput = z.object({
+const stepOutput = z.object({
   medium: z.enum(['image', 'video', 'audio']),
   callIndex: z.number(),
   artifactIndex: z.number(),
@@ -64,7 +64,7 @@ export const stepOutput = z.object({
 export type StepOutput = z.infer<typeof stepOutput>;
 
 /** Schema of a step of a pipeline, as it is stored with its job. */
-export const jobStep = z.object({
+const jobStep = z.object({
   id: z.string(),
   use: z.string(),
   type: z.string(),

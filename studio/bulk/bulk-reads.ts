@@ -7,7 +7,7 @@ import type { DatabasePool } from '../../platform/database.ts';
 import type { JobReads, JobRecord } from '../jobs/job-reads.ts';
 
 /** Schema of a bulk job as it is read. Amounts are micro-credits, times Unix milliseconds. */
-export const bulkRow = z.object({
+const bulkRow = z.object({
   id: z.string(),
   organization_id: z.string(),
   key_id: z.string(),
@@ -40,7 +40,7 @@ export const bulkRow = z.object({
 export type BulkRecord = z.infer<typeof bulkRow>;
 
 /** Schema of an item as it is read. */
-export const bulkItemRow = z.object({
+const bulkItemRow = z.object({
   index: z.number(),
   item_id: z.string().nullable(),
   type: z.string(),

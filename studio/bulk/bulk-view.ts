@@ -109,7 +109,7 @@ export const bulkResultSchema = z
 export type BulkResult = z.infer<typeof bulkResultSchema>;
 
 /** Renders a bulk job. */
-export function showBulk(bulk: BulkRecord, publicBaseUrl: string): BulkResource {
+function showBulk(bulk: BulkRecord, publicBaseUrl: string): BulkResource {
   const statusUrl = `${publicBaseUrl}/api/v1/studio/bulk/${bulk.id}`;
   const { total, waiting, running, completed, failed, canceled, invalid } = bulk;
   return {
