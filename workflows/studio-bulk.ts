@@ -93,7 +93,8 @@ async function runBulk(run: BulkRun): Promise<BulkOutcome> {
     if (state.done && isUnchanged) return endBulk(state);
     const { historyLength, historySize } = workflowInfo();
     const isLong = historyLength > historyLengthMax || historySize > historyBytesMax;
-    if (isLong && run.rejected.length === 0) {
+    // A further run would know neither the rejections nor the cancellation.
+    if (isLong && run.rejected.length === 0 && !run.cancelRequested) {
       await continueAsNew<typeof studioBulk>(input);
     }
     if (!isUnchanged) run.idleSteps = 0;

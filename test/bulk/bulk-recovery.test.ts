@@ -1,7 +1,11 @@
-import { describe, expect, it } from 'vitest';
+import type { NativeConnection } from '@temporalio/worker';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import type { BulkResource } from '../../studio/bulk/bulk-view.ts';
 import { microFromCredits } from '../../domain/credits.ts';
-import { useOwnGateway } from '../harness/gateway.ts';
+import { connectWorkers } from '../../worker/runtime.ts';
+import { startStudioWorkers, type StudioWorkers } from '../../worker/studio-worker.ts';
+import { bundleChanged } from '../harness/changed-workflows.ts';
+import { startGateway, useOwnGateway, type TestGateway } from '../harness/gateway.ts';
 import { sweepOnce } from '../harness/sweeps.ts';
 import { until, untilHolds } from '../harness/until.ts';
 
@@ -117,6 +121,79 @@ describe('the workflow of a bulk job', () => {
     await gateway.getWorkflow(bulkId).cancel();
     const ended = await untilDone(bulkId);
     expect(ended).toMatchObject({ status: 'canceled', counts: { waiting: 0, running: 0 } });
+  });
+});
+
+describe('a workflow that continues as new', () => {
+  let own: TestGateway;
+  let workers: StudioWorkers;
+  let connection: NativeConnection;
+  beforeAll(async () => {
+    own = await startGateway({ worker: false, sandboxEnv: { SANDBOX_TINY_MEDIA: '1' } });
+    const { config, api } = own;
+    connection = await connectWorkers(config);
+    const workflowBundle = await bundleChanged([
+      {
+        file: 'studio-bulk.ts',
+        from: 'historyLengthMax = 3000',
+        to: 'historyLengthMax = 40',
+      },
+      {
+        file: 'studio-bulk.ts',
+        from: '    const isUnchanged =',
+        // The end of the run of this bulk job coincides with an operator's cancellation.
+        to: `    const { historyLength: length, continuedFromExecutionRunId: former } = workflowInfo();
+        if (length > historyLengthMax && !former && state.total === 13)
+          await condition(() => run.cancelRequested);
+        const isUnchanged =`,
+      },
+    ]);
+    workers = await startStudioWorkers({
+      config,
+      connection,
+      services: api.services,
+      workflowBundle,
+    });
+  });
+  afterAll(async () => {
+    workers.shutdown();
+    await workers.done;
+    await connection.close();
+    await own.close();
+  });
+
+  /** Starts a bulk job in which some jobs outlast the run that started them. */
+  async function start(count: number): Promise<string> {
+    const items = pictures(count, `[[slow:700ms]] lasting lamp ${count}`);
+    const { body } = await own.call<Body>(path, { body: { items, concurrency: 3 } });
+    return body.data.bulkId;
+  }
+
+  it('ends each item once', async () => {
+    const bulkId = await start(20);
+    await own.getWorkflow(bulkId).result();
+    expect(await own.call<Body>(`${path}/${bulkId}`)).toMatchObject({
+      body: { data: { status: 'completed', counts: { completed: 20, failed: 0 } } },
+    });
+    expect(await own.sandbox.submits({ match: 'lasting lamp 20' })).toHaveLength(20);
+    const query = `WorkflowId = '${bulkId}'`;
+    await untilHolds(async () => {
+      expect((await own.api.client.workflow.count(query)).count).toBeGreaterThan(2);
+    });
+    await own.expectSettled();
+  });
+
+  it('keeps a cancellation that arrives at its end', async () => {
+    const bulkId = await start(13);
+    await untilHolds(async () => {
+      const { historyLength } = await own.getWorkflow(bulkId).describe();
+      expect(historyLength).toBeGreaterThan(40);
+    });
+    await own.getWorkflow(bulkId).cancel();
+    await own.getWorkflow(bulkId).result();
+    expect(await own.call<Body>(`${path}/${bulkId}`)).toMatchObject({
+      body: { data: { status: 'canceled', counts: { waiting: 0, running: 0 } } },
+    });
   });
 });
 
