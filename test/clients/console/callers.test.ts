@@ -326,6 +326,16 @@ describeInBrowser('the console of a caller', () => {
     await page.getByRole('button', { name: /Run again · 1/ }).waitFor();
     await graph.getByText('3.90 credits').waitFor();
     await expectFit(page, 1280);
+    const first = page.url();
+    await page.getByRole('button', { name: 'Resume or fork' }).click();
+    await page.getByLabel('Run again').selectOption('cut');
+    await expectAccessible(page);
+    await page.getByRole('button', { name: 'Start' }).click();
+    await expect.poll(() => page.url()).not.toBe(first);
+    await graph.locator('[data-node=cut][data-state=completed]').waitFor();
+    const jobId = page.url().split('/').at(-1);
+    const { body } = await gateway.call(`/api/v1/studio/jobs/${jobId}`, { key });
+    expect(body).toMatchObject({ data: { parentJobId: first.split('/').at(-1) } });
     expect(problems).toEqual([]);
   });
 

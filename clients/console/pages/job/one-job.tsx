@@ -32,6 +32,7 @@ import { JobSteps } from './job-steps.tsx';
 import { JobWebhook } from './job-webhook.tsx';
 import { PipelineGraph } from './pipeline-graph.tsx';
 import { ProviderRequests } from './provider-requests.tsx';
+import { ResumePipeline } from './resume-pipeline.tsx';
 
 /** Shows the page of a job. */
 export default function OneJob({ jobId }: { jobId: string }) {
@@ -121,6 +122,7 @@ function Actions({ job }: { job: Job }) {
         Open in the playground
       </button>
       {job.done && data && <RunAgain type={job.type} request={data.request} />}
+      <ResumePipeline job={job} />
       {!job.done && (
         <ActionButton
           className="danger"

@@ -1,0 +1,39 @@
+/** Button that resumes a pipeline, or runs it again from one of its steps. */
+import { useLocation } from 'wouter';
+import { requestJson, type Job, type Schemas } from '../../gateway/client.ts';
+import { ConfirmButton, type FieldReader, type RequestKeys } from '../../parts/dialog.tsx';
+import { SelectField } from '../../parts/fields.tsx';
+
+/** Shows the button for an ended pipeline. */
+export function ResumePipeline({ job: { jobId, steps, done } }: { job: Job }) {
+  const [, navigate] = useLocation();
+  if (!steps || !done) return null;
+  const resume = async (read: FieldReader, keyOf: RequestKeys): Promise<void> => {
+    const from = read('from');
+    const body = { async: true, ...(from !== '' && { from }) };
+    const { data } = await requestJson<{ data: Schemas['JobTicket'] }>(
+      `/api/v1/studio/jobs/${jobId}/resume`,
+      { method: 'POST', body, idempotencyKey: keyOf(body) },
+    );
+    navigate(`/jobs/${data.jobId}`);
+  };
+  return (
+    <ConfirmButton
+      label="Resume or fork"
+      title="Resume or fork the pipeline"
+      verb="Start"
+      perform={resume}
+    >
+      <p>A new job takes over the results of the other steps at the price 0.</p>
+      <SelectField
+        label="Run again"
+        name="from"
+        options={[
+          ['', 'the steps that did not succeed'],
+          ...steps.map(({ id }) => [id, `${id} and the steps that depend on it`] as const),
+        ]}
+        defaultValue=""
+      />
+    </ConfirmButton>
+  );
+}
