@@ -121,7 +121,9 @@ function Actions({ job }: { job: Job }) {
       <button type="button" onClick={openForm} disabled={!data}>
         Open in the playground
       </button>
-      {job.done && data && <RunAgain type={job.type} request={data.request} />}
+      {job.done && data && job.parentJobId === null && (
+        <RunAgain type={job.type} request={data.request} />
+      )}
       <ResumePipeline job={job} />
       {!job.done && (
         <ActionButton
