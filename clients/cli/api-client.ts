@@ -11,6 +11,7 @@ export class CliError extends Error {
 interface RequestOptions {
   method?: 'GET' | 'POST' | 'PUT' | 'DELETE';
   query?: Record<string, string | number | undefined>;
+  /** Object to send as JSON, or a `Blob` to send as it is. */
   body?: object;
   form?: FormData;
   headers?: Record<string, string>;
@@ -54,7 +55,8 @@ export function createApiClient(apiUrl: string, key: string): ApiClient {
     for (const [name, value] of Object.entries(query)) {
       if (value !== undefined) url.searchParams.set(name, String(value));
     }
-    const payload = body === undefined ? form : JSON.stringify(body);
+    const isBlob = body instanceof Blob;
+    const payload = body === undefined ? form : isBlob ? body : JSON.stringify(body);
     const { method = payload === undefined ? 'GET' : 'POST' } = options;
     const sendRequest = canRetry || method === 'GET' ? sendWithRetries : sendOnce;
     return sendRequest({
@@ -62,7 +64,7 @@ export function createApiClient(apiUrl: string, key: string): ApiClient {
       method,
       headers: {
         authorization: `Bearer ${key}`,
-        ...(body !== undefined && { 'content-type': 'application/json' }),
+        ...(body !== undefined && { 'content-type': isBlob ? body.type : 'application/json' }),
         ...(canRetry && { 'idempotency-key': randomUUID() }),
         ...options.headers,
       },

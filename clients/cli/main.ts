@@ -7,6 +7,7 @@ import { Command, CommanderError } from 'commander';
 import { StudioError } from '../typescript/errors.ts';
 import { CliError } from './api-client.ts';
 import { createAdminCommand } from './commands/admin.ts';
+import { createBulkCommand } from './commands/bulk.ts';
 import { createChatCommand, createModelsCommand } from './commands/chat.ts';
 import { createFilesCommand } from './commands/files.ts';
 import { createJobsCommand } from './commands/jobs.ts';
@@ -32,6 +33,7 @@ const commands = [
   ...createStudioCommands(),
   createTranscribeCommand(),
   ...createPipelineCommands(),
+  createBulkCommand(),
   createJobsCommand(),
   createFilesCommand(),
   createKeysCommand(),

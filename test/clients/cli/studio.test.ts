@@ -104,6 +104,67 @@ describe('studio jobs', () => {
   });
 });
 
+describe('studio bulk', () => {
+  const lamps = (...prompts: string[]): string =>
+    prompts
+      .map((prompt, index) =>
+        JSON.stringify({ id: `n${index}`, use: 'image/generate', body: { prompt } }),
+      )
+      .join('\n');
+
+  it('starts, watches, and prints the results', async () => {
+    const mine = as(await gateway.newCaller({ credits: 100 }));
+    const file = join(directory, 'items.ndjson');
+    const head = JSON.stringify({ options: { maxCredits: 4, metadata: { team: 'ads' } } });
+    await writeFile(file, `${head}\n${lamps('a lamp', 'a [[fail:422]] lamp')}\n`);
+    const priced = await mine(`bulk start ${file} --estimate`);
+    expect(priced.stdout).toMatch(/^credits +7\.8$[^]*^image\/generate +2 +7\.8$/m);
+    const done = await mine(`bulk start ${file} --max-credits 30 --watch`);
+    expect(done.status).toBe(1);
+    expect(done.stderr).toMatch(/^bulk_\w+ {2}\d of 2 {2}/);
+    expect(done.stderr).toMatch(/^bulk_\w+ {2}2 of 2 {2}completed {2}1 failed {2}3\.9 credits$/m);
+    expect(done.stderr).not.toMatch(/[\r█]/);
+    expect(done.stdout).toMatch(/^charged +3\.9$[^]*^maximum +30$/m);
+
+    const bulkId = /bulk_\w+/.exec(done.stdout)?.[0] ?? '';
+    const shown = JSON.parse((await mine(`bulk show ${bulkId} --json`)).stdout) as object;
+    expect(shown).toMatchObject({ data: { metadata: { team: 'ads' }, counts: { failed: 1 } } });
+    const lines = (await mine(`bulk results ${bulkId}`)).stdout.trim().split('\n');
+    expect(lines.map((line) => JSON.parse(line) as object)).toMatchObject([
+      { id: 'n0', status: 'completed' },
+      { id: 'n1', error: { code: 'PROVIDER_REJECTED_INPUT' } },
+    ]);
+    const csv = await mine(`bulk results ${bulkId} --csv`);
+    expect(csv.stdout).toMatch(/^index,id,jobId,[^]*\r\n0,n0,job_/);
+  });
+
+  it('shows invalid items, stops, resumes and cancels', async () => {
+    const mine = as(await gateway.newCaller({ credits: 100 }));
+    const file = join(directory, 'others.ndjson');
+    await writeFile(file, lamps('a lamp [[slow:900s]]', 'a lamp', ''));
+    const rejected = await mine(`bulk start ${file}`);
+    expect(rejected).toMatchObject({ status: 1, stdout: '' });
+    expect(rejected.stderr).toContain('items.2.body.prompt');
+    const started = await mine(`bulk start ${file} --skip-invalid --concurrency 1`);
+    expect(started.stderr).toMatch(/^skipped items\.2\.body\.prompt: [^]*--watch$/m);
+    const bulkId = /bulk_\w+/.exec(started.stdout)?.[0] ?? '';
+    for (const [command, status] of [
+      ['pause', /^status +paused$/m],
+      ['resume', /^status +in_progress$/m],
+      ['cancel', /^status +canceled$/m],
+    ] as const)
+      expect((await mine(`bulk ${command} ${bulkId}`)).stdout).toMatch(status);
+    expect((await mine(`bulk cancel ${bulkId} --all`)).status).toBe(0);
+    const ended = await mine(`bulk show ${bulkId} --watch`);
+    expect(ended.status).toBe(1);
+    expect(ended.stdout).toMatch(/^canceled +2$/m);
+    expect((await mine('bulk list')).stdout).toContain(bulkId);
+    expect((await mine('bulk start /no/file')).stderr).toMatch(
+      /^studio: \/no\/file cannot be read/,
+    );
+  });
+});
+
 describe('studio keys and usage', () => {
   it('create, list, rotate and revoke keys', async () => {
     const mine = as(await gateway.newCaller({ credits: 100 }));

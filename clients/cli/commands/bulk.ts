@@ -1,0 +1,230 @@
+/** `studio bulk start|show|results|list|cancel|pause|resume|retry`. */
+import { readFile } from 'node:fs/promises';
+import { Readable } from 'node:stream';
+import { pipeline } from 'node:stream/promises';
+import { Command } from 'commander';
+import { z } from 'zod';
+import { addAction } from '../actions.ts';
+import { CliError, type ApiResponse } from '../api-client.ts';
+import { collectPair, omitUndefined, parseNumber } from '../fields.ts';
+import { addListing } from '../listings.ts';
+import { formatList, formatTable, objectResponse, readList, toCells } from '../output.ts';
+import { openSession, type Session } from '../session.ts';
+
+const path = '/studio/bulk';
+
+/** Schema of the fields of a bulk job that commands read. */
+const bulkResource = z.looseObject({
+  bulkId: z.string(),
+  status: z.string(),
+  done: z.boolean(),
+  stopReason: z.string().nullable(),
+  etaSeconds: z.number().nullable(),
+  counts: z.looseObject({
+    total: z.number(),
+    completed: z.number(),
+    failed: z.number(),
+    canceled: z.number(),
+  }),
+  credits: z.looseObject({ charged: z.number(), forecast: z.number() }),
+});
+const bulkResponse = z.looseObject({ data: bulkResource });
+type Bulk = z.infer<typeof bulkResource>;
+type BulkAnswer = ApiResponse<z.infer<typeof bulkResponse>>;
+
+const columns = {
+  bulk: 'bulkId',
+  status: 'status',
+  reason: 'stopReason',
+  items: 'counts.total',
+  waiting: 'counts.waiting',
+  running: 'counts.running',
+  completed: 'counts.completed',
+  failed: 'counts.failed',
+  canceled: 'counts.canceled',
+  charged: 'credits.charged',
+  forecast: 'credits.forecast',
+};
+const formatBulk = (bulk: z.infer<typeof objectResponse>['data']): string =>
+  formatList(toCells(bulk, { ...columns, maximum: 'credits.maxCredits', created: 'createdAt' }));
+
+/** Creates the command `studio bulk`. */
+export function createBulkCommand(): Command {
+  const bulk = new Command('bulk').description('run thousands of Studio requests with one budget');
+  addStart(bulk);
+  bulk
+    .command('show <bulkId>')
+    .description('show a bulk job')
+    .option('--watch', 'wait until it ends, and show the progress')
+    .action(async (bulkId: string, { watch }: { watch?: boolean }, self: Command) => {
+      const session = openSession(self);
+      if (watch) await watchBulk(session, bulkId);
+      else showAnswer(session, await readBulk(session, bulkId, 0));
+    });
+  bulk
+    .command('results <bulkId>')
+    .description('print the results of the ended items, as JSON in lines')
+    .option('--csv', 'print CSV')
+    .action(async (bulkId: string, { csv }: { csv?: boolean }, self: Command) => {
+      const response = await openSession(self)
+        .client('caller')
+        .fetchResponse(`${bulkPath(bulkId)}/results`, {
+          query: { format: csv ? 'csv' : 'ndjson' },
+        });
+      if (response.body)
+        await pipeline(Readable.fromWeb(response.body), process.stdout, { end: false });
+    });
+  addListing({
+    as: 'caller',
+    command: bulk
+      .command('list')
+      .description('list bulk jobs, newest first')
+      .option('--status <status>', 'in_progress, paused, completed, stopped or canceled'),
+    path: () => path,
+    columns: { ...columns, created: 'createdAt' },
+  });
+  addChanges(bulk);
+  return bulk;
+}
+
+function addChanges(bulk: Command): void {
+  const change = (name: string, description: string) => ({
+    command: bulk.command(`${name} <bulkId>`).description(description),
+    method: 'POST' as const,
+    path: (bulkId: string) => `${path}/${bulkId}/${name}`,
+    text: formatBulk,
+  });
+  const cancel = change('cancel', 'cancel the waiting items of a bulk job');
+  cancel.command.option('--all', 'cancel the running jobs too');
+  addAction<{ all?: boolean }>({
+    ...cancel,
+    body: ({ all }) => ({ items: all ? 'all' : 'waiting' }),
+  });
+  addAction(change('pause', 'start no further items until the bulk job is resumed'));
+  const resume = change('resume', 'resume a paused or stopped bulk job');
+  addLimits(resume.command);
+  addAction<Record<string, unknown>>({ ...resume, body: omitUndefined });
+  addAction(change('retry', 'start the failed items of a bulk job once more'));
+}
+
+const addLimits = (command: Command): Command =>
+  command
+    .option('--max-credits <n>', 'stop before more credits are charged', parseNumber)
+    .option('--max-failed-percent <n>', 'stop when more of the items failed', parseNumber)
+    .option('--concurrency <n>', 'maximum number of running items', parseNumber);
+
+interface StartOptions extends Record<string, unknown> {
+  watch?: boolean;
+  estimate?: boolean;
+}
+
+function addStart(bulk: Command): void {
+  const start = bulk
+    .command('start <file>')
+    .description('start a bulk job from an NDJSON file with an item in each line, or - for stdin')
+    .option('--skip-invalid', 'start the others if items are invalid')
+    .option('--metadata <name=value>', 'a pair, for example team=ads (repeatable)', collectPair)
+    .option('--estimate', 'show the price without starting anything')
+    .option('--watch', 'wait until it ends, and show the progress');
+  addLimits(start).action(async (file: string, flags: StartOptions, self: Command) => {
+    const { watch, estimate, ...options } = flags;
+    const session = openSession(self);
+    const body = await readItems(file, options);
+    const api = session.client('caller');
+    if (estimate) {
+      const answer = await api.send(`/api/v1${path}/estimate`, objectResponse, { body });
+      session.output.show(answer.raw, () => {
+        const { data } = answer.body;
+        const total = toCells(data, { credits: 'credits', items: 'items', invalid: 'invalid' });
+        const uses = { use: 'use', items: 'items', credits: 'credits' };
+        return `${formatList(total)}\n${formatTable(readList(data, 'uses').map((use) => toCells(use, uses)))}`;
+      });
+      return;
+    }
+    const started = await api.send(`/api/v1${path}`, bulkResponse, { body, canRetry: true });
+    const { bulkId } = started.body.data;
+    for (const { path: item, message } of readList(started.body.data, 'invalidItems'))
+      session.output.note(`skipped ${String(item)}: ${String(message)}`);
+    if (watch) {
+      await watchBulk(session, bulkId);
+      return;
+    }
+    showAnswer(session, started);
+    session.output.note(`To watch the bulk job: studio bulk show ${bulkId} --watch`);
+  });
+}
+
+/** Reads an NDJSON file. The options of the command replace those of its first line. */
+async function readItems(file: string, options: Record<string, unknown>): Promise<Blob> {
+  const text = await readFile(file === '-' ? '/dev/stdin' : file, 'utf8').catch((error) => {
+    throw new CliError(`${file} cannot be read: ${String(error)}`);
+  });
+  const [first = '', ...others] = text.split('\n');
+  const head = parseOptions(first);
+  const line = JSON.stringify({ options: { ...head, ...options } });
+  const items = head ? others : [first, ...others];
+  return new Blob([[line, ...items].join('\n')], { type: 'application/x-ndjson' });
+}
+
+const optionsLine = z.strictObject({ options: z.looseObject({}) });
+
+/** Returns the options in a first line, or undefined if it is an item. */
+function parseOptions(line: string): object | undefined {
+  try {
+    return optionsLine.safeParse(JSON.parse(line)).data?.options;
+  } catch {
+    return undefined;
+  }
+}
+
+const bulkPath = (bulkId: string): string => `/api/v1${path}/${encodeURIComponent(bulkId)}`;
+
+const readBulk = (session: Session, bulkId: string, wait: number): Promise<BulkAnswer> =>
+  session.client('caller').send(bulkPath(bulkId), bulkResponse, { query: { wait } });
+
+function showAnswer({ output }: Session, { body, raw }: BulkAnswer): void {
+  output.show(raw, () => formatBulk(body.data));
+}
+
+/** Maximum time that a poll waits for the end: a bar moves each second, lines are fewer. */
+const pollSeconds = { bar: 1, lines: 5 };
+
+/** Waits until a bulk job ends. The exit status is 1 unless all items are completed. */
+async function watchBulk(session: Session, bulkId: string): Promise<void> {
+  const { output } = session;
+  const isTerminal = process.stderr.isTTY;
+  const wait = isTerminal ? pollSeconds.bar : pollSeconds.lines;
+  let answer = await readBulk(session, bulkId, 0);
+  for (;;) {
+    const bulk = answer.body.data;
+    output.showProgress(isTerminal ? formatBar(bulk) : `${bulkId}  ${formatProgress(bulk)}`);
+    if (bulk.done) break;
+    answer = await readBulk(session, bulkId, wait);
+  }
+  output.endProgress();
+  showAnswer(session, answer);
+  const { counts } = answer.body.data;
+  if (counts.completed < counts.total) process.exitCode = 1;
+}
+
+const countEnded = ({ counts }: Bulk): number => counts.completed + counts.failed + counts.canceled;
+const barWidth = 24;
+
+/** Formats a progress bar, for example `[████░░░░] 5 of 12  in_progress  7.8 credits`. */
+function formatBar(bulk: Bulk): string {
+  const filled = Math.floor((barWidth * countEnded(bulk)) / bulk.counts.total);
+  return `[${'█'.repeat(filled)}${'░'.repeat(barWidth - filled)}] ${formatProgress(bulk)}`;
+}
+
+function formatProgress(bulk: Bulk): string {
+  const { status, stopReason, counts, credits, etaSeconds } = bulk;
+  return [
+    `${countEnded(bulk)} of ${counts.total}`,
+    stopReason === null ? status : `${status} (${stopReason})`,
+    counts.failed > 0 ? `${counts.failed} failed` : '',
+    `${credits.charged} credits`,
+    !bulk.done && etaSeconds !== null ? `${etaSeconds} s left` : '',
+  ]
+    .filter((part) => part !== '')
+    .join('  ');
+}
