@@ -257,6 +257,40 @@ const money: Fault[] = [
   },
 ];
 
+const bulkSql = 'studio/bulk/bulk.sql';
+const bulkBudget = 'test/bulk/bulk-budget.test.ts';
+
+const bulk: Fault[] = [
+  {
+    name: 'the budget of a bulk job counts only charged credits',
+    file: bulkSql,
+    original: 'IF b.charged + b.reserved + s.price > b.max_credits THEN',
+    planted: 'IF b.charged + s.price > b.max_credits THEN',
+    tests: [bulkBudget],
+  },
+  {
+    name: 'a bulk job counts the end of an item twice',
+    file: bulkSql,
+    original: "AND i.state = 'running' AND j.id = i.job_id AND j.status <> 'open'",
+    planted: "AND j.id = i.job_id AND j.status <> 'open'",
+    tests: [bulkBudget],
+  },
+  {
+    name: 'a bulk job reserves the former price of an item',
+    file: bulkSql,
+    original: 'b.running := b.running + 1; b.reserved := b.reserved + s.price;',
+    planted: 'b.running := b.running + 1; b.reserved := b.reserved + former;',
+    tests: [bulkBudget],
+  },
+  {
+    name: 'a bulk job goes on with a revoked key',
+    file: bulkSql,
+    original: 'WHERE k.revoked_at IS NULL AND (k.expires_at',
+    planted: 'WHERE (k.expires_at',
+    tests: ['test/bulk/bulk.test.ts'],
+  },
+];
+
 const chat: Fault[] = [
   {
     name: 'more cached tokens than input are believed',
@@ -786,6 +820,7 @@ const clients: Fault[] = [
 /** All known faults. */
 export const faults: readonly Fault[] = [
   ...money,
+  ...bulk,
   ...chat,
   ...conversations,
   ...access,
