@@ -31,6 +31,8 @@ export const openReservationWithCalls = z.object({
   deadlineAtMs: z.number().nullable(),
   ownerMissingAtMs: z.number().nullable(),
   verifying: z.boolean().nullable(),
+  /** Bulk job whose item the job is; null for other jobs. */
+  bulkId: z.string().nullable(),
   calls: z.array(openCall),
 });
 type OpenReservationWithCalls = z.infer<typeof openReservationWithCalls>;
@@ -38,7 +40,7 @@ type OpenReservationWithCalls = z.infer<typeof openReservationWithCalls>;
 /** Open reservation, with the state of its workflow and the reasons why it is open. */
 export interface StuckReservation extends OpenReservationWithCalls {
   owner: JobWorkflow | null;
-  /** Reasons in this order: the workflow, the deadline, the calls, the retried activities. */
+  /** Reasons in this order: the workflow, the deadline, the calls, the retried activities, the bulk job. */
   reasons: string[];
 }
 
@@ -58,6 +60,7 @@ const selectReservations = (where: FragmentSqlToken): FragmentSqlToken => sql.fr
     coalesce(j.model, r.model) AS model, r.amount AS "creditsMicro",
     r.created_at AS "createdAtMs", j.deadline_at AS "deadlineAtMs",
     r.owner_missing_at AS "ownerMissingAtMs", j.verifying,
+    (SELECT bulk_id FROM bulk_item WHERE job_id = r.id LIMIT 1) AS "bulkId",
     coalesce((SELECT jsonb_agg(jsonb_build_object('index', c.call_index,
         'step', (SELECT s->>'id' FROM jsonb_array_elements(j.steps) AS s
           WHERE c.call_index - (s->'calls'->>0)::integer BETWEEN 0 AND (s->'calls'->>1)::integer - 1),
@@ -143,7 +146,8 @@ function findReasons(
   if (reservation.calls.length === 0) reasons.push('no call has been sent');
   else if (unfinishedCalls.length === 0)
     reasons.push('all calls have results, but the job is not settled');
-  return [...reasons, ...listRetryReasons(owner)];
+  const bulk = reservation.bulkId === null ? [] : [`it is an item of ${reservation.bulkId}`];
+  return [...reasons, ...listRetryReasons(owner), ...bulk];
 }
 
 /**

@@ -16,6 +16,10 @@ interface Body {
   error: string;
 }
 
+interface StuckList {
+  data: { reasons: string[] }[];
+}
+
 const pictures = (count: number, word: string) =>
   Array.from({ length: count }, (_, index) => ({
     use: 'image/generate',
@@ -118,6 +122,11 @@ describe('the workflow of a bulk job', () => {
     await gateway.sandbox.inject({ match: 'operated lamp', faults: 'slow:1s', times: 6 });
     const bulkId = await accept({ items: pictures(6, 'operated lamp'), concurrency: 1 });
     await until(async () => (await read(bulkId)).counts.running === 1);
+    await untilHolds(async () => {
+      const { body } = await gateway.admin<StuckList>('/stuck?olderThanSeconds=0');
+      const reasons = body.data.map((job) => job.reasons.at(-1));
+      expect(reasons).toContain(`it is an item of ${bulkId}`);
+    });
     await gateway.getWorkflow(bulkId).cancel();
     const ended = await untilDone(bulkId);
     expect(ended).toMatchObject({ status: 'canceled', counts: { waiting: 0, running: 0 } });

@@ -25,7 +25,7 @@ import {
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 
 const stuckSchema = responseSchema(openReservationWithCalls)
-  .omit({ ownerMissingAt: true, verifying: true, calls: true })
+  .omit({ ownerMissingAt: true, verifying: true, bulkId: true, calls: true })
   .extend({
     organizationName: z.string(),
     workflow: jobWorkflow.nullable(),
