@@ -284,7 +284,7 @@ describe('studio admin', () => {
     await change(`key revoke ${keyId}`);
     expect((await ann('usage')).stderr).toBe(unauthorized);
     const actions = await admin(`actions --org ${organizationId}`);
-    expect(actions.stdout.match(/olga +ticket 7$/gm)).toHaveLength(10);
+    expect(actions.stdout.match(/olga +ticket 7$/gm)).toHaveLength(12);
   });
 
   it('manages jobs and providers', async () => {
