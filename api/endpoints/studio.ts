@@ -153,8 +153,8 @@ export const resumePipelines = defineSection('Studio: pipelines', {
       'MEDIA_DELETED',
     ],
     async handle({ ctx, ...call }, services) {
-      const parent = await findJob(call, services);
       const parsed = await readResume(ctx, services);
+      const parent = await findJob(call, services);
       const { capability, request } = await resumePipeline(parent, parsed.resume, services);
       const readBody = () => ({
         ...parsed.options,

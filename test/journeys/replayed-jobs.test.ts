@@ -28,6 +28,7 @@ const inputFields: Record<string, Medium> = {
   imageUrls: 'image',
   maskUrl: 'image',
   videoUrl: 'video',
+  videoUrls: 'video',
   audioUrl: 'audio',
   fileId: 'audio',
 };
@@ -74,7 +75,7 @@ const withInputs = capabilities.filter(({ type, example }) =>
 
 describe('a replay of a finished job', () => {
   it('is tested for each capability that takes an input', () => {
-    expect(withInputs).toHaveLength(9);
+    expect(withInputs).toHaveLength(10);
   });
 
   it.each(withInputs.map((capability) => [capability.type, capability] as const))(
@@ -88,8 +89,10 @@ describe('a replay of a finished job', () => {
         return fileId;
       });
       // A recording is named by its id, all other inputs by URL or id.
-      if ('audioUrl' in body) body['fileId'] = body['audioUrl'];
-      delete body['audioUrl'];
+      if (type === 'audioTranscribe') {
+        body['fileId'] = body['audioUrl'];
+        delete body['audioUrl'];
+      }
       const first = await send(route, `upload-${type}`, body);
       expect(first.body.error).toBeUndefined();
       const jobId = await finishNewest();

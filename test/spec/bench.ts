@@ -281,6 +281,7 @@ function studioBody(path: string, { picture, film, speechUrl }: Bench): Loose {
     '/studio/video/generate': { prompt: 'waves' },
     '/studio/video/upscale': { videoUrl: film },
     '/studio/video/remove-background': { videoUrl: film },
+    '/studio/video/merge': { videoUrls: [film, film] },
     '/studio/sfx/generate': { prompt: 'a horn' },
     '/studio/audio/transcribe': { audioUrl: speechUrl },
   };
