@@ -15,12 +15,19 @@ let other: TestCaller;
 /** Open jobs of both organizations. */
 let jobId: string;
 let otherJobId: string;
+/** Open bulk job of the busy organization. */
+let bulkId: string;
 beforeAll(async () => {
   busy = await gateway.newCaller({ credits: 1000 });
   other = await gateway.newCaller({ credits: 1000 });
   [jobId, otherJobId] = [await startJob(busy), await startJob(other)];
+  const items = [{ use: 'image/generate', body: slowImage }];
+  const bulk = await gateway.call('/api/v1/studio/bulk', { key: busy.key, body: { items } });
+  ({ bulkId } = bulk.body.data as unknown as { bulkId: string });
 });
 afterAll(async () => {
+  const cancel = { key: busy.key, body: { items: 'all' } };
+  await gateway.call(`/api/v1/studio/bulk/${bulkId}/cancel`, cancel);
   for (const { organizationId, key } of [busy, other]) {
     for (const { id, status } of await gateway.database.jobs(organizationId)) {
       if (status !== 'open') continue;
@@ -40,8 +47,8 @@ interface Waiting {
   body?: object;
 }
 
-const startJob = ({ key }: TestCaller) =>
-  gateway.startImage({ prompt: '[[slow:900s]] [[no-webhook]] a boat' }, key);
+const slowImage = { prompt: '[[slow:900s]] [[no-webhook]] a boat' };
+const startJob = ({ key }: TestCaller) => gateway.startImage(slowImage, key);
 
 interface Opened {
   status: number;
@@ -54,9 +61,8 @@ interface Opened {
 
 /** Opens a stream or a long poll, which a signal closes. */
 async function open(path: string, key: string, signal: AbortSignal): Promise<Opened> {
-  const url = `${gateway.url}/api/v1/studio/jobs/${path}`;
   const headers = { authorization: `Bearer ${key}` };
-  const response = await fetch(url, { headers, signal });
+  const response = await fetch(`${gateway.url}/api/v1/studio/${path}`, { headers, signal });
   let text = '';
   const read = async () => {
     for await (const bytes of response.body ?? []) text += Buffer.from(bytes).toString();
@@ -85,6 +91,8 @@ describe('open waits', () => {
       () => ({ path: `/api/v1/studio/jobs/${jobId}?wait=60`, method: 'HEAD' }),
     ],
     ['event streams', () => ({ path: `/api/v1/studio/jobs/${jobId}/events` })],
+    ['long polls of a bulk job', () => ({ path: `/api/v1/studio/bulk/${bulkId}?wait=60` })],
+    ['event streams of a bulk job', () => ({ path: `/api/v1/studio/bulk/${bulkId}/events` })],
     ['event streams of all jobs', () => ({ path: '/api/v1/studio/jobs/events' })],
     ['repeats that wait for their job', () => ({ path: imagePath, body: repeatedImage })],
     ['tools that wait', () => ({ path: '/mcp', tool: { jobId, wait: 60 } })],
@@ -129,12 +137,12 @@ describe('open waits', () => {
       query !== undefined && 'wait' in query.shape;
     const waits = callerEndpoints.filter((each) => each.method === 'GET');
     const shortenPath = ({ path }: RequestedEndpoint): string =>
-      path.replace('/api/v1/studio/jobs/', '').replace(':jobId', jobId);
+      path.replace('/api/v1/studio/', '').replace(':jobId', jobId).replace(':bulkId', bulkId);
     const paths = [
       ...waits.filter(isStream).map(shortenPath),
       ...waits.filter(isLongPoll).map((each) => `${shortenPath(each)}?wait=60`),
     ];
-    expect(paths.length).toBeGreaterThanOrEqual(3);
+    expect(paths.length).toBeGreaterThanOrEqual(5);
     const keys = [busy.key];
     for (let count = 0; count < 9; count += 1) keys.push((await gateway.newKey({}, busy.key)).key);
     const responses: Opened[] = [];
@@ -152,8 +160,9 @@ describe('open waits', () => {
     await expect.poll(rejected, { timeout: 60_000 }).toBeGreaterThanOrEqual(220);
     expect(withStatus(429)).not.toEqual([]);
     expect(await measureSlowestUsage()).toBeLessThan(5 * usualMs + 100);
-    // Each stream has received the open job.
-    await expect.poll(() => withStatus(200).every(({ text }) => text().includes(jobId))).toBe(true);
+    // Each stream has received the open job or bulk job.
+    const hasSubject = ({ text }: Opened) => text().includes(jobId) || text().includes(bulkId);
+    await expect.poll(() => withStatus(200).every(hasSubject)).toBe(true);
     close.abort();
     await Promise.allSettled(pending);
   });
@@ -163,7 +172,7 @@ describe('open waits', () => {
     ['expires', 'expires_at'],
   ])('end when their key %s', async (_what, column) => {
     const { key, keyId } = await gateway.newKey({}, other.key);
-    const stream = await open(`${otherJobId}/events`, key, AbortSignal.timeout(10_000));
+    const stream = await open(`jobs/${otherJobId}/events`, key, AbortSignal.timeout(10_000));
     const end = `UPDATE api_key SET ${column} = now() WHERE id = $1`;
     await gateway.database.query(end, [keyId]);
     expect(await stream.ended).toBe(true);
@@ -172,7 +181,7 @@ describe('open waits', () => {
 
   it('end when their organization is suspended', async () => {
     const { organizationId, key } = await gateway.newCaller({ credits: 0 });
-    const stream = await open('events', key, AbortSignal.timeout(10_000));
+    const stream = await open('jobs/events', key, AbortSignal.timeout(10_000));
     await gateway.admin(`/organizations/${organizationId}/suspend`, {});
     expect(await stream.ended).toBe(true);
   });
