@@ -74,5 +74,6 @@ async function runJob(job: RunningJob): Promise<JobOutcome> {
 /** Runs the calls of a job that is no pipeline. */
 async function runSingle(job: RunningJob): Promise<CallOutputs[]> {
   const { calls, assembly: kind, model } = job.plan;
-  return assemble(job, { kind, callIndex: calls.length, model }, await runCalls(job, calls));
+  const outputs = await runCalls(job, calls);
+  return assemble(job, { kind, callIndex: calls.length, model }, outputs);
 }

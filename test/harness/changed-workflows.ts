@@ -19,7 +19,7 @@ export interface SourceChange {
 export const additionalStep = `await runStep(job, ${JSON.stringify({
   name: 'markVerifying',
   summary: 'additional',
-} satisfies Step)}, (activities) => activities.markVerifying(plan.jobId));`;
+} satisfies Step)}, (activities) => activities.markVerifying(job.plan.jobId));`;
 
 /** Bundles the workflows with these changes. @throws Error if a text is not in its file */
 export async function bundleChanged(

@@ -44,9 +44,9 @@ async function makeBuild(): Promise<void> {
   await symlink(join(project, 'node_modules'), join(build, 'node_modules'));
   const file = join(build, 'workflows', 'studio-job.ts');
   const source = await readFile(file, 'utf8');
-  const place = '    outputs = await assemble(job,';
+  const place = '  return assemble(job,';
   expect(source).toContain(place);
-  await writeFile(file, source.replace(place, `    ${additionalStep}\n${place}`));
+  await writeFile(file, source.replace(place, `  ${additionalStep}\n${place}`));
 }
 
 /** Starts a job that waits for a notification of its provider, which `notify` sends. */

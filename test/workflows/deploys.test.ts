@@ -47,8 +47,8 @@ async function expectPaidOnce(jobs: string[]): Promise<void> {
 const addStep = (guard: string): SourceChange[] => [
   {
     file: 'studio-job.ts',
-    from: '    outputs = await assemble(job,',
-    to: `    if (${guard}) ${additionalStep}\n    outputs = await assemble(job,`,
+    from: '  return assemble(job,',
+    to: `  if (${guard}) ${additionalStep}\n  return assemble(job,`,
   },
   { file: 'studio-job.ts', from: '{ CancellationScope }', to: '{ CancellationScope, patched }' },
 ];
