@@ -69,6 +69,21 @@ export const scopes = [
 ] as const;
 
 export type Scope = (typeof scopes)[number];
+/**
+ * Scope that a request requires. `studio:*`: any scope with which Studio work is started, because
+ * each step or item of the request requires its own; `any`: none.
+ */
+export type RequiredScope = Scope | 'studio:*' | 'any';
+
+const spendsCredits = (scope: Scope): boolean =>
+  scope === 'chat' || (scope.startsWith('studio:') && scope !== 'studio:read');
+
+/** Returns whether a key with these scopes has the required scope. */
+export const hasScope = (owned: readonly Scope[], required: RequiredScope): boolean =>
+  required === 'any' ||
+  owned.some((scope) =>
+    required === 'studio:*' ? scope !== 'chat' && spendsCredits(scope) : scope === required,
+  );
 
 /** Role of a user in an organization. */
 export const roleSchema = z.enum(['owner', 'admin', 'member', 'viewer']);
@@ -216,15 +231,15 @@ export function throwIfViewer(caller: Pick<Caller, 'role'>, message: string): vo
  */
 export function authorize(
   caller: Pick<Caller, 'role' | 'scopes' | 'organizationStatus'>,
-  scope: Scope | 'any',
+  scope: RequiredScope,
 ): void {
   if (caller.organizationStatus === 'suspended') throw new GatewayError('ORGANIZATION_SUSPENDED');
   if (scope === 'any') return;
-  if (!caller.scopes.includes(scope)) {
+  if (!hasScope(caller.scopes, scope)) {
     throw new GatewayError('FORBIDDEN', `This key does not have the scope ${scope}.`);
   }
-  const spends = scope === 'chat' || (scope.startsWith('studio:') && scope !== 'studio:read');
-  if (spends) throwIfViewer(caller, 'A viewer may not spend credits.');
+  if (scope === 'studio:*' || spendsCredits(scope))
+    throwIfViewer(caller, 'A viewer may not spend credits.');
 }
 
 /**

@@ -2,7 +2,7 @@
 import type { z } from 'zod';
 import type { ErrorCode } from '../../domain/errors.ts';
 import type { ErrorFormat } from '../../domain/error-bodies.ts';
-import type { RateBucket, Scope } from '../../identity/access.ts';
+import type { RateBucket, RequiredScope } from '../../identity/access.ts';
 
 /** Schemas that parse the parts of a request and describe them in OpenAPI. */
 export interface RequestParts {
@@ -37,10 +37,10 @@ export interface ResponseDescription {
 }
 
 /**
- * Access that an endpoint requires. `admin`: an operator's key; `any`: any API key; `open`: no key;
- * otherwise an API key with this scope.
+ * Access that an endpoint requires. `admin`: an operator's key; `open`: no key; otherwise an API key
+ * with this scope.
  */
-export type EndpointScope = Scope | 'admin' | 'open' | 'any';
+export type EndpointScope = RequiredScope | 'admin' | 'open';
 
 /** Description of an endpoint. */
 export interface EndpointDescription {

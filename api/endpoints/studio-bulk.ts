@@ -141,8 +141,7 @@ async function* writeResults(
 export const studioBulk = defineSection('Bulk jobs', {
   startBulk: defineEndpoint({
     route: `POST ${path}`,
-    scope: 'any',
-    viewerError: 'A viewer may not spend credits.',
+    scope: 'studio:*',
     summary: 'Start a bulk job: up to 10,000 Studio requests with a budget',
     description: `All items are checked and priced first; with any invalid item, nothing is started. Credits are reserved only for running items. ${bodyDescription}`,
     request: { headers: idempotencyHeader, query: z.strictObject({}), content },
@@ -176,7 +175,7 @@ export const studioBulk = defineSection('Bulk jobs', {
 
   estimateBulk: defineEndpoint({
     route: `POST ${path}/estimate`,
-    scope: 'any',
+    scope: 'studio:*',
     summary: 'Estimate the price of a bulk job',
     description: `Accepts the same body, and checks and prices all items. Nothing is started. ${bodyDescription}`,
     request: { content },

@@ -46,7 +46,7 @@ export const studio: readonly Endpoint[] = jobKinds.flatMap((capability) => {
   const resultDescription = describeResult(capability);
   const endpoint = defineEndpoint({
     route: `POST /api/v1${capability.path}`,
-    ...describeAccess(capability),
+    scope: getRequiredScope(capability),
     summary: capability.summary,
     // Query parameters are rejected. If they were ignored, a misplaced parameter would go unnoticed
     // and the request would be charged.
@@ -73,7 +73,7 @@ export const studio: readonly Endpoint[] = jobKinds.flatMap((capability) => {
   });
   const estimate = defineEndpoint({
     route: `POST /api/v1${capability.path}/estimate`,
-    ...describeAccess(capability),
+    scope: getRequiredScope(capability),
     summary: `Estimate the price: ${capability.summary}`,
     description:
       'Accepts the request body and returns the credits that the request would reserve, per item. No job is started, and no ' +
@@ -89,12 +89,6 @@ export const studio: readonly Endpoint[] = jobKinds.flatMap((capability) => {
     [`${capability.type}Estimate`]: estimate,
   });
 });
-
-/** Describes who may send a request. The scopes of a pipeline are checked with its steps. */
-function describeAccess(capability: Capability) {
-  const scope = getRequiredScope(capability);
-  return { scope, ...(scope === 'any' && { viewerError: 'A viewer may not spend credits.' }) };
-}
 
 /** Submits a request, and responds with the result or, if it takes longer, with the job. */
 async function submitAndRespond(
@@ -118,7 +112,7 @@ async function submitAndRespond(
 export const resumePipelines = defineSection('Studio: pipelines', {
   resumePipeline: defineEndpoint({
     route: `POST ${jobPath}/:jobId/resume`,
-    ...describeAccess(pipelines),
+    scope: getRequiredScope(pipelines),
     summary: 'Resume a pipeline',
     description:
       'Starts a new job that takes over the results of the steps that succeeded, at the price 0, and runs the others. ' +

@@ -2,7 +2,7 @@
 import { ErrorCode, McpError, ToolSchema, type Tool } from '@modelcontextprotocol/sdk/types.js';
 import { z } from 'zod';
 import { isRecord } from '../../domain/json.ts';
-import type { Scope, Caller } from '../../identity/access.ts';
+import { hasScope, type Caller, type RequiredScope, type Scope } from '../../identity/access.ts';
 import type { ApiRequest } from './mcp-server.ts';
 import type { Endpoint } from '../endpoints/endpoint.ts';
 import { studioBulk } from '../endpoints/studio-bulk.ts';
@@ -24,8 +24,7 @@ export type Arguments = Record<string, unknown>;
 /** MCP tool, with the function that builds the API request for a call of the tool. */
 export interface McpTool {
   tool: Tool;
-  /** Scope that the caller's key needs; `any` if it depends on the arguments. */
-  scope: Scope | 'any';
+  scope: RequiredScope;
   /** Builds the API request for the arguments of a call. */
   toApiRequest: (input: Arguments) => ApiRequest;
   /** Shortens the body of a successful response, because language models read all of it. */
@@ -235,7 +234,7 @@ const startBulk: McpTool = {
     inputSchema: toInputSchema(bulkBody),
     annotations: { readOnlyHint: false, destructiveHint: false, openWorldHint: true },
   },
-  scope: 'any',
+  scope: 'studio:*',
   toApiRequest: (input) => ({ method: 'POST', path: '/api/v1/studio/bulk', body: input }),
 };
 
@@ -249,7 +248,7 @@ const tools: readonly McpTool[] = [
 
 /** Lists the tools that a key may use. */
 export const listTools = ({ scopes }: Caller): Tool[] =>
-  tools.filter(({ scope }) => scope === 'any' || scopes.includes(scope)).map(({ tool }) => tool);
+  tools.filter(({ scope }) => hasScope(scopes, scope)).map(({ tool }) => tool);
 
 /** Finds a tool by its name. The API checks at each call whether the key may use it. */
 export const findTool = (name: string): McpTool | undefined =>

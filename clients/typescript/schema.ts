@@ -368,7 +368,7 @@ export interface paths {
         parameters: {};
         /**
          * Run several steps that take each other’s results, for one price
-         * @description Any key may call this endpoint.
+         * @description Scope: `studio:image`, `studio:video` or `studio:audio`, as each step or item requires.
          */
         post: operations["pipeline"];
     };
@@ -378,7 +378,7 @@ export interface paths {
          * Estimate the price: Run several steps that take each other’s results, for one price
          * @description Accepts the request body and returns the credits that the request would reserve, per item. No job is started, and no credits are reserved or charged. Inputs whose size or length affects the price are measured.
          *
-         *     Any key may call this endpoint.
+         *     Scope: `studio:image`, `studio:video` or `studio:audio`, as each step or item requires.
          */
         post: operations["pipelineEstimate"];
     };
@@ -388,7 +388,7 @@ export interface paths {
          * Resume a pipeline
          * @description Starts a new job that takes over the results of the steps that succeeded, at the price 0, and runs the others. With `from`, that step and all that depend on it run again.
          *
-         *     Any key may call this endpoint.
+         *     Scope: `studio:image`, `studio:video` or `studio:audio`, as each step or item requires.
          */
         post: operations["resumePipeline"];
     };
@@ -493,7 +493,7 @@ export interface paths {
          * Start a bulk job: up to 10,000 Studio requests with a budget
          * @description All items are checked and priced first; with any invalid item, nothing is started. Credits are reserved only for running items. Send JSON with `items`, or newline-delimited JSON: an item in each line, and the other fields as `{"options": {…}}` in an optional first line.
          *
-         *     Any key may call this endpoint.
+         *     Scope: `studio:image`, `studio:video` or `studio:audio`, as each step or item requires.
          */
         post: operations["startBulk"];
     };
@@ -503,7 +503,7 @@ export interface paths {
          * Estimate the price of a bulk job
          * @description Accepts the same body, and checks and prices all items. Nothing is started. Send JSON with `items`, or newline-delimited JSON: an item in each line, and the other fields as `{"options": {…}}` in an optional first line.
          *
-         *     Any key may call this endpoint.
+         *     Scope: `studio:image`, `studio:video` or `studio:audio`, as each step or item requires.
          */
         post: operations["estimateBulk"];
     };

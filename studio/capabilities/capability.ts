@@ -92,8 +92,8 @@ export function yieldsOf({ yields, medium }: Capability): NonNullable<Capability
 /** Returns the scope that the caller's API key needs. A pipeline needs those of its steps. */
 export function getRequiredScope({
   medium,
-}: Pick<Capability, 'medium'>): `studio:${Medium}` | 'any' {
-  return medium === 'mixed' ? 'any' : `studio:${medium}`;
+}: Pick<Capability, 'medium'>): `studio:${Medium}` | 'studio:*' {
+  return medium === 'mixed' ? 'studio:*' : `studio:${medium}`;
 }
 
 /**
