@@ -1,6 +1,8 @@
 /** The bodies that the plans of all capabilities, models and routes contain, for every value that a field publishes. */
 import { z } from 'zod';
+import type { MeasuredPrice } from '../../../domain/draft-plan.ts';
 import { GatewayError } from '../../../domain/errors.ts';
+import { priceMeasured } from '../../../domain/measured-price.ts';
 import { capabilities } from '../../../studio/capabilities/capability-registry.ts';
 import type { Capability } from '../../../studio/capabilities/capability.ts';
 import type { PublishedModel } from '../../../studio/models/published-models.ts';
@@ -94,15 +96,30 @@ function makeRequests(capability: Capability, model: PublishedModel | undefined)
   return requests;
 }
 
+/** Returns the part of a body that is built from measured inputs. */
+function measureInput(price: number | MeasuredPrice): object {
+  if (typeof price === 'number') return {};
+  const size = { width: 320, height: 200, durationSeconds: 1, hasAudio: true };
+  const measured = priceMeasured(
+    price.rule,
+    price.inputs.map(({ url }) => ({ ...size, url })),
+  );
+  return 'input' in measured ? { ...measured.input } : {};
+}
+
 /** Returns the bodies of a request; none if the request is rejected. */
 function planBodies(capability: Capability, request: Body): PlannedBody[] {
   try {
-    return planRequest(capability, request).calls.flatMap(({ routes, inputFrom }) =>
+    return planRequest(capability, request).calls.flatMap(({ routes, inputFrom, unitPriceUsd }) =>
       routes.map(({ provider, providerEndpoint, input }) => ({
         provider,
         endpoint: providerEndpoint,
-        // The result of an earlier call takes this place.
-        input: { ...input, ...(inputFrom && { [inputFrom.field]: picture }) },
+        input: {
+          ...input,
+          ...measureInput(unitPriceUsd),
+          // The result of an earlier call takes this place.
+          ...(inputFrom && { [inputFrom.field]: picture }),
+        },
       })),
     );
   } catch (error) {

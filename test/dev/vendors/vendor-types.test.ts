@@ -10,6 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { during } from '../../harness/during.ts';
 import { drawDisc, makeFilm, makeSpeech } from '../../harness/media.ts';
+import { recordTone } from '../../harness/recordings.ts';
 import { startMediaServer } from '../../harness/media-server.ts';
 import { useSandbox } from '../../harness/sandbox.ts';
 import { until } from '../../harness/until.ts';
@@ -120,10 +121,12 @@ describe('the sandbox', () => {
   async function readable(input: object): Promise<object> {
     const picture = media.put('/a.png', await drawDisc(320, 200));
     const video = media.put('/film.mp4', await makeFilm());
+    const sound = media.put('/voice.mp3', Buffer.from(await recordTone(1)));
     return JSON.parse(
       JSON.stringify(input)
         .replaceAll(/https:\/\/example\.com\/[\w.-]+\.png/g, picture)
-        .replaceAll(/https:\/\/example\.com\/[\w.-]+\.mp4/g, video),
+        .replaceAll(/https:\/\/example\.com\/[\w.-]+\.mp4/g, video)
+        .replaceAll(/https:\/\/example\.com\/[\w.-]+\.mp3/g, sound),
     ) as object;
   }
   async function send(path: string, headers: Record<string, string>, body?: unknown) {
