@@ -48,10 +48,14 @@ interface RecordBounds {
  * Creates the schema of a record. A record with too many entries is rejected before its entries are
  * checked.
  */
-export function createRecordSchema<Value extends string | number>(
+export function createRecordSchema<Value extends string | number | JsonObject>(
   value: z.ZodType<Value, Value>,
   { nameLengthMax, countMax, namePattern, nameRule }: RecordBounds,
 ) {
+  const { override: _, ...valueSchema } = z.toJSONSchema(value, {
+    io: 'input',
+    unrepresentable: 'any',
+  });
   const recordSchema: z.core.JSONSchema.ObjectSchema = {
     type: 'object',
     maxProperties: countMax,
@@ -60,7 +64,7 @@ export function createRecordSchema<Value extends string | number>(
       maxLength: nameLengthMax,
       ...(namePattern && { pattern: namePattern.source }),
     },
-    additionalProperties: z.toJSONSchema(value, { io: 'input' }),
+    additionalProperties: valueSchema,
   };
   // Names are checked here, because `z.record` ignores the name `__proto__` without an error.
   const isInvalidName = (name: string): boolean =>

@@ -61,8 +61,8 @@ function renderContent(part: Schema, render: (schema: unknown) => unknown): void
   const content = Object.entries(toRecord(part['content']));
   const [type, media] = content.find(([one]) => one === 'application/json') ?? content[0] ?? [];
   if (type === undefined || !isRecord(media)) return;
-  // Generators know binary bodies by this type only.
-  const isBinary = /^(audio|video|image)\//.test(type);
+  // Generators know binary bodies and streams of lines by this type only.
+  const isBinary = /^(audio|video|image)\/|^application\/x-ndjson$/.test(type);
   part['content'] = isBinary
     ? { 'application/octet-stream': { schema: { type: 'string', format: 'binary' } } }
     : { [type]: { ...media, schema: render(media['schema']) } };
@@ -147,6 +147,15 @@ function renderKeywords(names: Names, schema: Schema, place: Place): Schema {
     Object.entries(schema).filter(([keyword]) => !newKeywords.includes(keyword)),
   );
   delete rendered['required'];
+  // In OpenAPI 3.0, an exclusive bound is a flag beside the bound.
+  for (const [exclusive, bound] of [
+    ['exclusiveMinimum', 'minimum'],
+    ['exclusiveMaximum', 'maximum'],
+  ] as const) {
+    if (typeof schema[exclusive] !== 'number') continue;
+    rendered[bound] = schema[exclusive];
+    rendered[exclusive] = true;
+  }
   if (schema['const'] !== undefined) rendered['enum'] = [schema['const']];
   const choices = toList(rendered['enum']);
   if (schema['type'] === 'boolean') delete rendered['enum'];

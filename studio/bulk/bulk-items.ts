@@ -50,6 +50,7 @@ const body = anyJsonObject.meta({
 export const itemSchema = z.strictObject({
   id: z
     .string()
+    .max(128)
     .regex(/^[\w.:/-]{1,128}$/, 'must be 1–128 characters of A–Z a–z 0–9 _ . : / -')
     .optional()
     .meta({ description: 'Id of your own, unique in the bulk job; results contain it.' }),

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { anyJsonObject } from '../../domain/body-schema.ts';
-import { errorTable } from '../../domain/errors.ts';
+import { assert, errorTable } from '../../domain/errors.ts';
 import { asRecord, isRecord, type Json, type JsonObject } from '../../domain/json.ts';
 import type { CallOutputs } from '../../domain/job-plan.ts';
 import { isCallOf, type JobStep } from '../../domain/job-record.ts';
@@ -25,6 +25,7 @@ const stepsMax = 20;
 /** Schema of the id of a step. */
 export const stepId = z
   .string()
+  .max(40)
   .regex(
     /^[A-Za-z0-9][A-Za-z0-9_-]{0,39}$/,
     'must have 1–40 letters, digits, _ or -, and begin with a letter or digit',
@@ -59,11 +60,18 @@ function describeStepBody({ request, takes = {} }: Capability): z.ZodType {
     const item = inner instanceof z.ZodArray ? inner.element : null;
     const taken =
       item instanceof z.ZodType
-        ? z.array(z.union([item, referenceSchema]))
+        ? z.array(z.union([item, referenceSchema])).max(getLengthMax(inner))
         : z.union([inner instanceof z.ZodType ? inner : anyJsonObject, referenceSchema]);
     return [[name, field instanceof z.ZodOptional ? taken.optional() : taken]];
   });
   return schema.safeExtend(Object.fromEntries(replaced));
+}
+
+/** Returns the maximum length of a list of files. */
+function getLengthMax(list: z.core.$ZodType): number {
+  const { maxItems } = z.toJSONSchema(list, { io: 'input', unrepresentable: 'any' });
+  assert(maxItems !== undefined, 'a list of files has no maximum length');
+  return maxItems;
 }
 
 /** Creates the capability of pipelines, whose steps are requests to the given capabilities. */

@@ -4,7 +4,7 @@
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { anyJsonObject } from '../../domain/body-schema.ts';
+import { anyJsonObject, createRecordSchema } from '../../domain/body-schema.ts';
 import { fieldError, GatewayError, invalidFieldsError } from '../../domain/errors.ts';
 import { asRecord, asText, type JsonObject } from '../../domain/json.ts';
 import { isCallOf, type JobRecord, type JobStep } from '../../domain/job-record.ts';
@@ -27,8 +27,7 @@ export const resumeRequest = z.strictObject({
   from: stepId.optional().meta({
     description: 'Step from which the pipeline runs again: this step and all that depend on it.',
   }),
-  bodies: z
-    .record(z.string().max(40), anyJsonObject)
+  bodies: createRecordSchema(anyJsonObject, { nameLengthMax: 40, countMax: 20 })
     .refine(fitsIntoPlan, { error: tooLongForPlan, abort: true })
     .optional()
     .meta({ description: 'New bodies of steps that run, by step id.' }),

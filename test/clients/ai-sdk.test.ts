@@ -326,8 +326,8 @@ describe('the package', () => {
       export const image = generateImage({ model: studio.imageModel(id), prompt: 'x' });
       export const film = experimental_generateVideo({ model: studio.videoModel('veo'), prompt: 'x' });
       export const registry = createProviderRegistry({ studio });
-      // @ts-expect-error -- the key is required
-      createStudio({ baseURL: 'http://127.0.0.1:4000' });`;
+      type Key = NonNullable<Parameters<typeof createStudio>[0]>['apiKey'];
+      export const keyIsRequired: undefined extends Key ? false : true = true;`;
     await writeFile(join(installation.place, 'program.mts'), program);
     const flags =
       '--strict --noEmit --exactOptionalPropertyTypes --module nodenext --target es2024';

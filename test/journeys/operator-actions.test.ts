@@ -162,7 +162,7 @@ describe('a job', () => {
     expect(line?.reasons).toEqual([
       'workflow ended (TERMINATED) without settling the reservation',
       expect.stringMatching(
-        /^call 1 was submitted to fal \(.+\) \d+ s ago; its result is not stored$/,
+        /^call 1 was submitted to fal \(.+\) [\d.]+ s ago; its result is not stored$/,
       ),
     ]);
     const racing = await Promise.all(
