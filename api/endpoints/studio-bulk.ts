@@ -299,6 +299,7 @@ export const studioBulk = defineSection('Bulk jobs', {
         description: 'The results, one in each line; as CSV with `format=csv`.',
         type: 'application/x-ndjson',
         schema: bulkResultSchema,
+        hasCsv: true,
       },
     },
     errors: ['BULK_NOT_FOUND'],

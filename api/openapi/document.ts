@@ -182,13 +182,24 @@ function describeResponse(
   { scope, response }: EndpointDescription,
   parts: ResponseDescription,
 ): Record<string, unknown> {
-  const { description, type = 'application/json', schema = response, event, headers } = parts;
+  const {
+    description,
+    type = 'application/json',
+    schema = response,
+    event,
+    hasCsv,
+    headers,
+  } = parts;
   return {
     description,
     headers:
       scope === 'admin' || scope === 'open' ? headers : rateHeaders.extend(headers?.shape ?? {}),
     ...(!(schema instanceof z.ZodVoid) && {
-      content: { [type]: { schema }, ...(event && { 'text/event-stream': { schema: event } }) },
+      content: {
+        [type]: { schema },
+        ...(event && { 'text/event-stream': { schema: event } }),
+        ...(hasCsv && { 'text/csv': { schema: z.string() } }),
+      },
     }),
   };
 }

@@ -7492,6 +7492,7 @@ export interface operations {
             200: {
                 content: {
                     "application/x-ndjson": components["schemas"]["BulkResult"];
+                    "text/csv": string;
                 };
             };
         };
@@ -8412,6 +8413,7 @@ export interface operations {
             200: {
                 content: {
                     "application/json": components["schemas"]["UsageSummary"];
+                    "text/csv": string;
                 };
             };
         };
