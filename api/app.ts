@@ -9,7 +9,7 @@ import { compose, type AppDeps } from './composition.ts';
 import type { Middleware, RequestState } from './context.ts';
 import { shareBytes } from './middleware/request-shares.ts';
 import { createCors } from './middleware/cors.ts';
-import { handleErrors } from './middleware/error-handler.ts';
+import { handleErrors, rejectOtherMethods } from './middleware/error-handler.ts';
 import { observeRequests, logRequests } from './middleware/request-telemetry.ts';
 import { createDocuments } from './openapi/document.ts';
 import { endpoints } from './endpoints/index.ts';
@@ -37,6 +37,7 @@ export function createApp(deps: AppDeps): RequestHandler {
   app.use(handleErrors(logger, suggestedPaths));
   app.use(shareBytes(services.shares.bytes));
   if (deps.observe) app.use(deps.observe);
+  app.use(rejectOtherMethods(endpoints));
   app.use(createRouter(endpoints, services).routes());
   app.silent = true;
   const handle = app.callback();

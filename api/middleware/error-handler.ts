@@ -48,6 +48,24 @@ function createRouteError(ctx: Context, findNearest: (path: string) => string[])
   return new GatewayError('METHOD_NOT_ALLOWED');
 }
 
+/**
+ * Rejects a method that a fixed path does not support, although a path with a parameter, whose value
+ * is the same text, supports it.
+ */
+export function rejectOtherMethods(
+  endpoints: readonly { method: string; path: string }[],
+): Middleware {
+  const fixed = endpoints.filter(({ path }) => !/[:*]/.test(path));
+  const methodsByPath = Map.groupBy(fixed, ({ path }) => path);
+  return (ctx, next) => {
+    const methods = methodsByPath.get(ctx.path)?.map(({ method }) => method);
+    if (methods?.includes('GET')) methods.push('HEAD');
+    if (!methods || methods.includes(ctx.method)) return next();
+    ctx.set('Allow', methods.join(', '));
+    throw new GatewayError('METHOD_NOT_ALLOWED');
+  };
+}
+
 /** Converts any thrown error to the error of the response. */
 export function toGatewayError(error: unknown): GatewayError {
   if (error instanceof GatewayError) return error;

@@ -67,7 +67,7 @@ const exceptions: [why: string, statuses: string[], ids: string][] = [
   [
     'steps and items are requests to other endpoints, and steps refer to each other; a price has a limit',
     ['400'],
-    `${withEstimates('pipeline')} resumePipeline startBulk resumeBulk`,
+    `${withEstimates('pipeline')} resumePipeline startBulk estimateBulk resumeBulk`,
   ],
   ['an organization has a maximum number of open bulk jobs', ['429'], 'startBulk'],
   ['a cursor of this very list', ['400'], 'listBulks listBulkItems'],
@@ -122,12 +122,6 @@ function formatConfiguration(): string {
     // Postgres cannot store NUL, so every text rejects it, and the schemas do not repeat that.
     '[generation]\nallow-x00 = false',
     ...operations,
-    // The path of this estimate is also that of a bulk job, whose other methods are allowed there.
-    [
-      '[[operations]]\ninclude-operation-id = "estimateBulk"',
-      '[operations.checks.unsupported_method]\nenabled = false',
-      `[operations.checks.positive_data_acceptance]\n${allow([...expected, '400'])}`,
-    ].join('\n'),
     ...['streamJobs', 'streamBulk'].map(
       (id) =>
         `# a stream that does not end\n[[operations]]\ninclude-operation-id = "${id}"\nenabled = false`,
