@@ -81,11 +81,7 @@ export const usageSummary = defineSection('Usage', {
     request: { query },
     response: z.unknown(),
     responses: {
-      200: {
-        description: 'The sums. A CSV response contains only the rows.',
-        schema: summary,
-        hasCsv: true,
-      },
+      200: { description: 'The sums. A CSV response contains only the rows.', schema: summary },
     },
     async handle({ ctx, caller, query: { groupBy: groups, format, ...selection } }, { usageSums }) {
       const { afterMs, beforeMs, ...filter } = completePeriod(toRecordFilter(selection));

@@ -8413,7 +8413,6 @@ export interface operations {
             200: {
                 content: {
                     "application/json": components["schemas"]["UsageSummary"];
-                    "text/csv": string;
                 };
             };
         };
