@@ -44,7 +44,7 @@ async function makeBuild(): Promise<void> {
   await symlink(join(project, 'node_modules'), join(build, 'node_modules'));
   const file = join(build, 'workflows', 'studio-job.ts');
   const source = await readFile(file, 'utf8');
-  const place = '  return assemble(job,';
+  const place = '  const outputs = await runCalls(job, calls);';
   expect(source).toContain(place);
   await writeFile(file, source.replace(place, `  ${additionalStep}\n${place}`));
 }
