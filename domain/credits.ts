@@ -24,6 +24,9 @@ export function creditsFromMicro(micro: number): number {
   return micro / microPerCredit;
 }
 
+/** Formats micro-credits as credits, such as `3.9 credits`. */
+export const formatCredits = (micro: number): string => `${creditsFromMicro(micro)} credits`;
+
 /** Object `credits` of a Studio response (spec §2.7); all amounts are in credits. */
 export interface CreditsBlock {
   used: number;

@@ -216,7 +216,10 @@ function replace(value: Json, values: ReferenceValues): Json {
     if (!text.includes(token)) continue;
     if (found.kind === 'composition' && text === token) return found.plan;
     const replacement = describeValue(found);
-    text = text.replaceAll(token + recordingSuffix, replacement).replaceAll(token, replacement);
+    // A function, because a replacement text may contain `$&`.
+    text = text
+      .replaceAll(token + recordingSuffix, () => replacement)
+      .replaceAll(token, () => replacement);
   }
   return text;
 }

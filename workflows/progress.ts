@@ -2,7 +2,7 @@
  * Reports the progress of a running job in Temporal's Current Details and in the query `progress`.
  * Neither of them adds a history event.
  */
-import { creditsFromMicro } from '../domain/credits.ts';
+import { formatCredits } from '../domain/credits.ts';
 import type { CallRoute, JobPlan, PlannedCall } from '../domain/job-plan.ts';
 import type { PipelineStep } from '../domain/pipeline-plan.ts';
 import { setCurrentDetails, setHandler } from '@temporalio/workflow';
@@ -38,11 +38,6 @@ export function formatRequest(
 ): string {
   const shortId = providerRequestId.replace(/^(.{8}).+$/, '$1…');
   return `${callPrefix(running)}${running.route.provider} ${shortId}`;
-}
-
-/** Formats micro-credits as credits, such as `3.9 credits`. */
-export function formatCredits(amountMicro: number): string {
-  return `${creditsFromMicro(amountMicro)} credits`;
 }
 
 /** Formats a Unix time in milliseconds as `14:05:09 UTC`. */

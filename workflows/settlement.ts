@@ -8,7 +8,7 @@ import { searchAttributes, type JobOutcome } from '../domain/job-contract.ts';
 import { calculateChargeMicro, type CallOutputs, type JobPlan } from '../domain/job-plan.ts';
 import type { Rejection, SettleResult } from '../domain/credits.ts';
 import { toPublicError } from './failures.ts';
-import { formatCredits } from './progress.ts';
+import { formatCredits } from '../domain/credits.ts';
 import type { RunningJob } from './running-job.ts';
 import { runStep } from './steps.ts';
 import { startWebhookDelivery } from './webhook-delivery.ts';

@@ -30,7 +30,8 @@ import {
 } from '../domain/bulk-contract.ts';
 import { jobWorkflowId, searchAttributes, type JobOutcome } from '../domain/job-contract.ts';
 import type { JobPlan } from '../domain/job-plan.ts';
-import { formatCredits, formatTimeUtc } from './progress.ts';
+import { formatCredits } from '../domain/credits.ts';
+import { formatTimeUtc } from './progress.ts';
 import { deliverWebhook } from './webhook-delivery.ts';
 
 /** Number of events after which the workflow continues as new, and the same in bytes. */

@@ -6,7 +6,8 @@
  */
 import { planVersion, type CallOutputs, type JobPlan } from '../domain/job-plan.ts';
 import { createFailure } from './failures.ts';
-import { formatCredits, reportProgress } from './progress.ts';
+import { formatCredits } from '../domain/credits.ts';
+import { reportProgress } from './progress.ts';
 import { listenToSignals } from './signals.ts';
 import { CancellationScope } from '@temporalio/workflow';
 import type { JobOutcome } from '../domain/job-contract.ts';

@@ -4,6 +4,7 @@ import { z } from 'zod';
 import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
 import type { Caller } from '../../identity/access.ts';
+import { respondWithEvents } from '../http/event-stream.ts';
 import { defineEndpoint, rawResponse, defineSection } from './endpoint.ts';
 import { findJob, jobPath as path, jobRequest as request } from './studio-jobs.ts';
 
@@ -26,13 +27,7 @@ async function sendEvents(
   const eventStream = new PassThrough();
   const { sessionId } = ctx.state;
   await jobFeed.follow({ organizationId, keyId, sessionId, jobId, events: eventStream });
-  ctx.set({
-    'Content-Type': 'text/event-stream',
-    'Cache-Control': 'no-cache, no-transform',
-    'X-Accel-Buffering': 'no',
-  });
-  ctx.status = 200;
-  ctx.body = eventStream;
+  respondWithEvents(ctx, eventStream);
 }
 
 /**

@@ -43,7 +43,6 @@ const commonFields = { ...webhookFields, ...metadataFields };
 
 /** Studio endpoints, two per capability: the request and its price estimate. */
 export const studio: readonly Endpoint[] = jobKinds.flatMap((capability) => {
-  const resultDescription = describeResult(capability);
   const endpoint = defineEndpoint({
     route: `POST /api/v1${capability.path}`,
     scope: getRequiredScope(capability),
@@ -56,14 +55,7 @@ export const studio: readonly Endpoint[] = jobKinds.flatMap((capability) => {
       content: describeBody(capability),
     },
     response: z.unknown(),
-    responses: {
-      200: resultDescription,
-      202: {
-        description: 'The job was accepted and its credits are reserved. Poll `statusUrl`.',
-        headers: jobHeader.extend({ Location: z.url(), 'Retry-After': z.int() }),
-        schema: acceptedResponse,
-      },
-    },
+    responses: describeResponses(capability),
     errors: [
       ...studioErrors,
       ...fileErrors,
@@ -129,14 +121,7 @@ export const resumePipelines = defineSection('Studio: pipelines', {
       },
     },
     response: z.unknown(),
-    responses: {
-      200: describeResult(pipelines),
-      202: {
-        description: 'The job was accepted and its credits are reserved. Poll `statusUrl`.',
-        headers: jobHeader.extend({ Location: z.url(), 'Retry-After': z.int() }),
-        schema: acceptedResponse,
-      },
-    },
+    responses: describeResponses(pipelines),
     errors: [
       ...studioErrors,
       ...fileErrors,
@@ -190,6 +175,17 @@ function addCommonFields(request: z.ZodType): z.ZodType {
   const inputSchema = request instanceof z.ZodPipe ? request.in : request;
   assert(inputSchema instanceof z.ZodObject, 'the schema of a request must be an object');
   return inputSchema.safeExtend(commonFields);
+}
+
+function describeResponses(capability: Capability): Record<number, ResponseDescription> {
+  return {
+    200: describeResult(capability),
+    202: {
+      description: 'The job was accepted and its credits are reserved. Poll `statusUrl`.',
+      headers: jobHeader.extend({ Location: z.url(), 'Retry-After': z.int() }),
+      schema: acceptedResponse,
+    },
+  };
 }
 
 function describeResult({ envelope, data }: Capability): ResponseDescription {

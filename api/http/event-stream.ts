@@ -3,9 +3,22 @@
  * connections are kept open, and a client that does not read is disconnected (connections.ts).
  */
 import type { ServerResponse } from 'node:http';
+import type { PassThrough } from 'node:stream';
+import type { Context } from '../context.ts';
 
 /** Media type of an event stream. */
 export const eventStreamType = 'text/event-stream; charset=utf-8';
+
+/** Responds with the events that others write to a stream. */
+export function respondWithEvents(ctx: Context, events: PassThrough): void {
+  ctx.set({
+    'Content-Type': 'text/event-stream',
+    'Cache-Control': 'no-cache, no-transform',
+    'X-Accel-Buffering': 'no',
+  });
+  ctx.status = 200;
+  ctx.body = events;
+}
 
 /** Error that a write throws if the client has disconnected or does not read. */
 export class ReaderDisconnected extends Error {

@@ -5,7 +5,7 @@ import { isRecord } from '../../domain/json.ts';
 import { hasScope, type Caller, type RequiredScope, type Scope } from '../../identity/access.ts';
 import type { ApiRequest } from './mcp-server.ts';
 import type { Endpoint } from '../endpoints/endpoint.ts';
-import { studioBulk } from '../endpoints/studio-bulk.ts';
+import { studioBulk } from '../endpoints/bulk-jobs.ts';
 import { bulkBody } from '../endpoints/bulk-requests.ts';
 import { studioJobs } from '../endpoints/studio-jobs.ts';
 import { studioModels, capabilitySchema } from '../endpoints/studio-models.ts';

@@ -2,19 +2,15 @@
  * Streams changed bulk jobs to readers as server-sent events, and waits for the end of bulk jobs. The
  * bulk jobs of all readers are read once a second with one query.
  */
-import type { PassThrough } from 'node:stream';
 import type { DatabasePool } from '../../platform/database.ts';
-import { withoutCorrelation, type Logger } from '../../platform/logger.ts';
-import { closeStreamsOfInvalidKeys } from '../jobs/job-feed.ts';
+import type { Logger } from '../../platform/logger.ts';
 import type { JobUpdates } from '../jobs/job-updates.ts';
+import { createStreamTimer, tickMs, type StreamReader } from '../jobs/stream-timer.ts';
 import type { BulkReads, BulkRecord } from './bulk-reads.ts';
 import type { BulkView } from './bulk-view.ts';
 
-interface Reader {
+interface Reader extends StreamReader {
   bulkId: string;
-  keyId: string;
-  sessionId: string | undefined;
-  events: PassThrough;
   /** Event that was sent last. */
   sent: string;
 }
@@ -27,26 +23,15 @@ interface BulkFeedDeps {
   logger: Logger;
 }
 
-const tickMs = 1000;
-/** Number of ticks between checks of the readers' keys, and between keepalive comments. */
-const keyCheckTicks = 5;
-const keepaliveTicks = 15;
-/** Maximum number of bytes that a reader has not read; with more, it is disconnected. */
-const unreadBytesMax = 1024 * 1024;
-
 /** Creates the feed of a process. */
 export function createBulkFeed(deps: BulkFeedDeps) {
   const { pool, updates, bulkReads, bulkView, logger } = deps;
   const readers = new Set<Reader>();
-  let timer: NodeJS.Timeout | undefined;
-  let ticks = 0;
+  let isReading = false;
 
   function disconnect(reader: Reader): void {
     readers.delete(reader);
     reader.events.end();
-    if (readers.size > 0) return;
-    clearInterval(timer);
-    timer = undefined;
   }
 
   function send(reader: Reader, bulk: BulkRecord): void {
@@ -56,15 +41,10 @@ export function createBulkFeed(deps: BulkFeedDeps) {
     if (state !== reader.sent)
       reader.events.write(`event: bulk\ndata: ${JSON.stringify(resource)}\n\n`);
     reader.sent = state;
-    if (resource.done || reader.events.writableLength > unreadBytesMax) disconnect(reader);
+    if (resource.done) disconnect(reader);
   }
 
   async function sendChanges(): Promise<void> {
-    ticks += 1;
-    if (ticks % keepaliveTicks === 0)
-      for (const { events } of readers) events.write(': keepalive\n\n');
-    if (ticks % keyCheckTicks === 0)
-      await closeStreamsOfInvalidKeys(pool, [...readers], disconnect);
     const ids = new Set([...readers].map(({ bulkId }) => bulkId));
     const bulks = new Map((await bulkReads.readMany([...ids])).map((bulk) => [bulk.id, bulk]));
     for (const reader of readers) {
@@ -77,12 +57,26 @@ export function createBulkFeed(deps: BulkFeedDeps) {
     for (const reader of readers) disconnect(reader);
   }
 
-  function tick(): void {
-    sendChanges().catch((error: unknown) => {
-      logger.warn({ error }, 'bulk_feed.interrupted');
-      disconnectAll();
-    });
+  function interrupt(error: unknown): void {
+    logger.warn({ error }, 'bulk_feed.interrupted');
+    disconnectAll();
   }
+
+  const startTimer = createStreamTimer({
+    pool,
+    listReaders: () => [...readers],
+    disconnect,
+    interrupt,
+    sendChanges() {
+      if (isReading) return;
+      isReading = true;
+      void sendChanges()
+        .catch(interrupt)
+        .finally(() => {
+          isReading = false;
+        });
+    },
+  });
 
   updates.watch((change) => {
     if (change === 'interrupted' && updates.isDraining) disconnectAll();
@@ -94,7 +88,7 @@ export function createBulkFeed(deps: BulkFeedDeps) {
       const reader: Reader = { bulkId: bulk.id, sent: '', ...access };
       readers.add(reader);
       reader.events.once('close', () => disconnect(reader));
-      timer ??= withoutCorrelation(() => setInterval(tick, tickMs));
+      startTimer();
       send(reader, bulk);
     },
     /** Waits until a bulk job has ended, but at most `waitMs` milliseconds. Returns its row. */

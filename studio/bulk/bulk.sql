@@ -42,21 +42,30 @@ CREATE FUNCTION bulk_write(b bulk) RETURNS void LANGUAGE sql AS $$
   WHERE w.id = b.id
 $$;
 
+-- Returns the error of items that a canceled bulk job has not started.
+CREATE FUNCTION bulk_canceled_error() RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+  SELECT '{"code": "CANCELED", "message": "The bulk job was canceled before the item started."}'::jsonb $$;
+
 -- Returns started items without a job to the waiting ones: those whose reservation the ledger
--- rejected, and those of a lost start. They keep the id of their job, which therefore starts once.
+-- rejected, and those of a lost start. They keep the id of their job, which therefore starts once. In
+-- a canceled bulk job, which starts nothing more, they are canceled.
 CREATE FUNCTION bulk_return_items(INOUT b bulk, rejected jsonb, live jsonb) LANGUAGE plpgsql AS $$
-DECLARE items integer; price bigint;
+DECLARE items integer; price bigint; is_canceled boolean := b.status = 'canceled';
 BEGIN
   IF b.running = 0 THEN RETURN; END IF;
   WITH returned AS (
-    UPDATE bulk_item i SET state = 'waiting'
+    UPDATE bulk_item i SET state = CASE WHEN is_canceled THEN 'canceled' ELSE 'waiting' END,
+      error = CASE WHEN is_canceled THEN bulk_canceled_error() END,
+      ended_at = CASE WHEN is_canceled THEN clock_timestamp() END
     WHERE i.bulk_id = b.id AND i.state = 'running' AND NOT EXISTS (SELECT FROM job j WHERE j.id = i.job_id)
       AND (rejected ? i.job_id
         OR NOT live ? i.job_id AND i.claimed_at < clock_timestamp() - interval '10 seconds')
     RETURNING i.price)
   SELECT count(*), coalesce(sum(r.price), 0) INTO items, price FROM returned r;
-  b.running := b.running - items; b.waiting := b.waiting + items;
-  b.reserved := b.reserved - price; b.waiting_price := b.waiting_price + price;
+  b.running := b.running - items; b.reserved := b.reserved - price;
+  IF is_canceled THEN b.canceled := b.canceled + items; b.ended_price := b.ended_price + price;
+  ELSE b.waiting := b.waiting + items; b.waiting_price := b.waiting_price + price;
+  END IF;
 END $$;
 
 -- Counts the jobs that have ended since the last count.
@@ -261,8 +270,7 @@ BEGIN
   WHEN 'cancel' THEN
     IF b.completed_at IS NOT NULL AND b.status <> 'stopped' THEN RETURN '"done"'; END IF;
     WITH ended AS (
-      UPDATE bulk_item i SET state = 'canceled', ended_at = clock_timestamp(),
-        error = '{"code": "CANCELED", "message": "The bulk job was canceled before the item started."}'
+      UPDATE bulk_item i SET state = 'canceled', ended_at = clock_timestamp(), error = bulk_canceled_error()
       WHERE i.bulk_id = b.id AND i.state = 'waiting' RETURNING i.price)
     SELECT count(*), coalesce(sum(e.price), 0) INTO items, price FROM ended e;
     b.waiting := b.waiting - items; b.canceled := b.canceled + items;

@@ -5,7 +5,7 @@ import { z } from 'zod';
 import type { JobCall, JobRecord, JobCaller } from './job-reads.ts';
 import type { WebhookRecord, WebhookAttempt } from '../../webhooks/webhooks.ts';
 import type { JobWorkflow } from './job-workflow.ts';
-import { creditsFromMicro } from '../../domain/credits.ts';
+import { formatCredits } from '../../domain/credits.ts';
 import type { ActionRecord } from '../../identity/operators.ts';
 
 /**
@@ -337,8 +337,6 @@ export function explainJob(evidence: JobEvidence): string {
       return job.status satisfies never;
   }
 }
-
-const formatCredits = (micro: number): string => `${creditsFromMicro(micro)} credits`;
 
 export function formatDuration(ms: number): string {
   const seconds = Math.max(0, ms) / 1000;

@@ -1,26 +1,19 @@
 /**
  * Job feed: streams changed jobs to readers as server-sent events. A reader receives one job or all
  * jobs of its organization. Postgres NOTIFY reports jobs that start or end. Open jobs with readers
- * are read once a second, with one query per organization. Every five seconds, one query checks the
- * keys and sessions of all streams; streams with a revoked key or an ended session are closed.
+ * are read once a second, with one query per organization.
  */
-import type { PassThrough } from 'node:stream';
-import { sql } from 'slonik';
-import { z } from 'zod';
 import type { JobReads, JobRecord } from './job-reads.ts';
-import { withCorrelation, withoutCorrelation, type Logger } from '../../platform/logger.ts';
+import { withCorrelation, type Logger } from '../../platform/logger.ts';
 import type { DatabasePool } from '../../platform/database.ts';
+import { createStreamTimer, type StreamReader } from './stream-timer.ts';
 import type { JobResource, JobView } from './job-view.ts';
 import type { JobUpdates } from './job-updates.ts';
 
-interface Reader {
+interface Reader extends StreamReader {
   organizationId: string;
-  keyId: string;
-  /** Id of the reader's console session. Undefined if the reader authenticated with a key. */
-  sessionId: string | undefined;
   /** Id of the only job that the reader receives. Null: all jobs of the organization. */
   jobId: string | null;
-  events: PassThrough;
 }
 
 interface JobFeedDeps {
@@ -42,22 +35,12 @@ interface Topic {
   isReading: boolean;
 }
 
-const tickMs = 1000;
-/** Number of ticks between checks of the readers' keys. */
-const keyCheckTicks = 5;
-/** Number of ticks between keepalive comments. */
-const keepaliveTicks = 15;
 /** Maximum number of jobs to read per organization and tick. */
 const jobsPerReadMax = 200;
-/** Maximum number of bytes that a reader has not read; with more, it is disconnected. */
-const unreadBytesMax = 1024 * 1024;
-const idRow = z.object({ id: z.string() });
 
 /** Creates the job feed of a process. */
 export function createJobFeed(deps: JobFeedDeps) {
   const topics = new Map<string, Topic>();
-  let timer: NodeJS.Timeout | undefined;
-  let ticks = 0;
 
   const readers = (): Reader[] => [...topics.values()].flatMap((topic) => [...topic.readers]);
 
@@ -73,26 +56,21 @@ export function createJobFeed(deps: JobFeedDeps) {
     for (const reader of affected) disconnect(reader);
   }
 
-  function tick(): void {
-    ticks += 1;
-    if (ticks % keepaliveTicks === 0)
-      for (const { events } of readers()) events.write(': keepalive\n\n');
-    if (ticks % keyCheckTicks === 0) {
-      closeStreamsOfInvalidKeys(deps.pool, readers(), disconnect).catch((error: unknown) =>
-        disconnectAll(error, readers()),
-      );
-    }
+  function sendAllChanges(): void {
     for (const [organizationId, topic] of topics) {
       void refreshTopic(deps, organizationId, topic).catch((error: unknown) =>
         disconnectAll(error, topic.readers),
       );
     }
-    for (const reader of readers().filter(isTooSlow)) disconnect(reader);
-    if (topics.size === 0) {
-      clearInterval(timer);
-      timer = undefined;
-    }
   }
+
+  const startTimer = createStreamTimer({
+    pool: deps.pool,
+    listReaders: readers,
+    disconnect,
+    interrupt: disconnectAll,
+    sendChanges: sendAllChanges,
+  });
 
   deps.updates.watch((change) => {
     if (change === 'interrupted') for (const reader of readers()) disconnect(reader);
@@ -116,13 +94,11 @@ export function createJobFeed(deps: JobFeedDeps) {
       topic.readers.add(reader);
       events.once('close', () => disconnect(reader));
       events.write(': following\n\n');
-      timer ??= withoutCorrelation(() => setInterval(tick, tickMs));
+      startTimer();
       await sendCurrentJobs(deps, reader, topic).catch(() => disconnect(reader));
     },
   };
 }
-
-const isTooSlow = ({ events }: Reader): boolean => events.writableLength > unreadBytesMax;
 
 /** Sends a new reader the current state of its only job, or of all open jobs. */
 async function sendCurrentJobs(
@@ -202,31 +178,6 @@ async function sendEnd(
   const job = await reads.read(organizationId, id);
   const event = job && encodeEvent(await view.resource(job));
   for (const { events } of jobReaders) events.end(event);
-}
-
-/**
- * Ends the streams of keys that were revoked or have expired, of suspended organizations, and of
- * console sessions that have ended.
- */
-export async function closeStreamsOfInvalidKeys<Access extends Pick<Reader, 'keyId' | 'sessionId'>>(
-  pool: DatabasePool,
-  readers: readonly Access[],
-  disconnect: (reader: Access) => void,
-): Promise<void> {
-  const listAccessIds = ({ keyId, sessionId }: Access): string[] =>
-    sessionId === undefined ? [keyId] : [keyId, sessionId];
-  const ids = sql.array([...new Set(readers.flatMap(listAccessIds))], 'text');
-  const live = new Set(
-    await pool.anyFirst(sql.type(idRow)`
-      SELECT k.id FROM api_key k JOIN organization o ON o.id = k.organization_id
-      WHERE k.id = ANY(${ids}) AND k.revoked_at IS NULL AND o.status = 'active'
-        AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())
-      UNION ALL SELECT id FROM console_session
-      WHERE id = ANY(${ids}) AND expires_at > clock_timestamp()`),
-  );
-  for (const reader of readers) {
-    if (!listAccessIds(reader).every((id) => live.has(id))) disconnect(reader);
-  }
 }
 
 /**

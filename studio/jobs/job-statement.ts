@@ -1,5 +1,8 @@
-/** Says in plain words how a job goes, why it failed, and what it costs. Callers and operators read the same. */
-import { creditsFromMicro } from '../../domain/credits.ts';
+/**
+ * Describes the progress of a job, the reason of its failure and its cost in sentences for people. The
+ * timeline shows them to callers, and the explanation of a job to operators.
+ */
+import { formatCredits } from '../../domain/credits.ts';
 import { errorTable } from '../../domain/errors.ts';
 import { providerDefinitions } from '../../providers/provider-registry.ts';
 import type { JobCall, JobRecord } from './job-reads.ts';
@@ -95,8 +98,6 @@ function describeProgress(calls: readonly JobCall[]): string {
   if (running) return `${running.provider} is working on it.`;
   return calls.length === 0 ? 'The job is about to be sent.' : 'The result is being stored.';
 }
-
-const formatCredits = (micro: number): string => `${creditsFromMicro(micro)} credits`;
 
 /** Formats a time in UTC, with its date unless it is within the next twelve hours. */
 function formatTime(timeMs: number): string {

@@ -169,3 +169,32 @@ it('200 random bulk jobs never pass their budget, and each item ends once', asyn
   for (let seed = 1; seed <= 200; seed += 1) await runBulk(seed);
   expect(await database.audit()).toEqual([]);
 });
+
+it('an item whose reservation is rejected after the cancellation of its bulk job is canceled', async () => {
+  const { pool } = database;
+  const { organizationId, keyId } = await createCaller(pool, 'pepper', { amountMicro: 1 });
+  const bulkId = `bulk_canceled_${organizationId}`;
+  await pool.query(command`INSERT INTO bulk (id, organization_id, key_id, request_id, status,
+      concurrency, max_credits, total, waiting, estimated, waiting_price)
+    VALUES (${bulkId}, ${organizationId}, ${keyId}, 'req', 'in_progress', 1, 10, 1, 1, 5, 5)`);
+  await pool.query(command`INSERT INTO bulk_item (bulk_id, index, type, request, price)
+    VALUES (${bulkId}, 0, 'imageGenerate', '{}', 5)`);
+  const jobId = 'job_rejected';
+  const starts = [{ index: 0, jobId, price: 5 }];
+  await pool.query(
+    command`SELECT bulk_start_items(${sql.jsonb({ bulkId, starts, failures: [] })})`,
+  );
+  await pool.query(
+    command`SELECT bulk_command(${sql.jsonb({ bulkId, organizationId, command: 'cancel' })})`,
+  );
+  const input = sql.jsonb({ bulkId, live: [], rejected: [jobId], itemsMax: 8 });
+  const row = z.object({ state: z.looseObject({}) });
+  const left = await pool.oneFirst(sql.type(row)`SELECT bulk_advance(${input}) AS state`);
+  expect(left).toMatchObject({
+    status: 'canceled',
+    done: true,
+    waiting: 0,
+    running: 0,
+    canceled: 1,
+  });
+});

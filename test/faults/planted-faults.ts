@@ -612,7 +612,7 @@ const access: Fault[] = [
   },
   {
     name: 'a suspended organization keeps its event streams',
-    file: 'studio/jobs/job-feed.ts',
+    file: 'studio/jobs/stream-timer.ts',
     original: " AND o.status = 'active'",
     planted: '',
     tests: ['test/attacks/open-waits.test.ts'],

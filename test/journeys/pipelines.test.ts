@@ -111,19 +111,24 @@ describe('a pipeline', () => {
   it('answers synchronously, with the transcript of a voice in another voice', async () => {
     const steps = [
       voice,
-      { id: 'words', use: 'audio/transcribe', body: { audioUrl: from('voice') }, maxCredits: 5 },
+      {
+        id: 'transcript',
+        use: 'audio/transcribe',
+        body: { audioUrl: from('voice') },
+        maxCredits: 5,
+      },
       {
         id: 'again',
         use: 'voiceover/generate',
-        body: { text: from('words', { field: 'text' }), title: 'Again' },
+        body: { text: from('transcript', { field: 'text' }), title: 'Again' },
         maxCredits: 20,
       },
     ];
     const { status, body } = await call({ steps });
     expect(status, JSON.stringify(body)).toBe(200);
-    const [, words, again] = body.data.steps;
+    const [, transcript, again] = body.data.steps;
     expect(again, JSON.stringify(body)).toMatchObject({ status: 'completed' });
-    expect(again?.data?.['textLength']).toBe(Array.from(String(words?.data?.['text'])).length);
+    expect(again?.data?.['textLength']).toBe(Array.from(String(transcript?.data?.['text'])).length);
   });
 
   it('removes a background and upscales the result, priced by the picture', async () => {
@@ -161,8 +166,8 @@ const upscale = (imageUrl: unknown, more: object = {}) => ({
   body: { imageUrl },
   ...more,
 });
-const words = {
-  id: 'words',
+const transcript = {
+  id: 'transcript',
   use: 'audio/transcribe',
   body: { audioUrl: from('voice') },
   maxCredits: 5,
@@ -268,7 +273,13 @@ const rejections: [what: string, body: object, path: string, message: RegExp, co
   ],
   [
     'an unknown text',
-    { steps: [voice, words, { ...art, body: { prompt: from('words', { field: 'words' }) } }] },
+    {
+      steps: [
+        voice,
+        transcript,
+        { ...art, body: { prompt: from('transcript', { field: 'words' }) } },
+      ],
+    },
     'steps.2.body.prompt.field',
     /one of text, language/,
   ],
@@ -280,13 +291,13 @@ const rejections: [what: string, body: object, path: string, message: RegExp, co
   ],
   [
     'a text as a picture',
-    { steps: [voice, words, upscale(from('words', { field: 'text' }))] },
+    { steps: [voice, transcript, upscale(from('transcript', { field: 'text' }))] },
     'steps.2.body.imageUrl',
     /not a text/,
   ],
   [
     'a transcript as a file',
-    { steps: [voice, words, upscale(from('words'))] },
+    { steps: [voice, transcript, upscale(from('transcript'))] },
     'steps.2.body.imageUrl',
     /yields no file/,
   ],
@@ -325,7 +336,7 @@ const rejections: [what: string, body: object, path: string, message: RegExp, co
   ],
   [
     'a price that is not known',
-    { steps: [voice, { ...words, maxCredits: undefined }] },
+    { steps: [voice, { ...transcript, maxCredits: undefined }] },
     'steps.1.maxCredits',
     /steps.1.body.audioUrl.*voice has ended/,
   ],

@@ -46,7 +46,7 @@ const recipes: Record<string, FormValues> = {
   'Recording, transcript and new voice': {
     steps: [
       {
-        id: 'words',
+        id: 'transcript',
         use: 'audio/transcribe',
         body: { audioUrl: 'https://example.com/interview.mp3' },
         maxCredits: 100,
@@ -54,7 +54,7 @@ const recipes: Record<string, FormValues> = {
       {
         id: 'dub',
         use: 'voiceover/generate',
-        body: { text: { $from: 'words', field: 'text' }, title: 'Dubbed' },
+        body: { text: { $from: 'transcript', field: 'text' }, title: 'Dubbed' },
         maxCredits: 50,
       },
     ],

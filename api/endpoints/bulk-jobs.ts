@@ -20,6 +20,7 @@ import {
 import type { Composition } from '../composition.ts';
 import { idempotencyHeader, parsePreferredWaitMs } from '../http/request-headers.ts';
 import { closedSignal } from '../middleware/request-shares.ts';
+import { respondWithEvents } from '../http/event-stream.ts';
 import { bulkBody, bulkLine, readBulk } from './bulk-requests.ts';
 import {
   defineEndpoint,
@@ -334,13 +335,7 @@ export const studioBulk = defineSection('Bulk jobs', {
       const events = new PassThrough();
       const { keyId } = call.caller;
       services.bulkFeed.follow(bulk, { keyId, sessionId: ctx.state.sessionId, events });
-      ctx.set({
-        'Content-Type': 'text/event-stream',
-        'Cache-Control': 'no-cache, no-transform',
-        'X-Accel-Buffering': 'no',
-      });
-      ctx.status = 200;
-      ctx.body = events;
+      respondWithEvents(ctx, events);
     },
   }),
 
