@@ -7,7 +7,7 @@ import type { Logger } from '../../platform/logger.ts';
 import type { JobUpdates } from '../jobs/job-updates.ts';
 import { createStreamTimer, tickMs, type StreamReader } from '../jobs/stream-timer.ts';
 import type { BulkReads, BulkRecord } from './bulk-reads.ts';
-import type { BulkView } from './bulk-view.ts';
+import type { BulkResource, BulkView } from './bulk-view.ts';
 
 interface Reader extends StreamReader {
   bulkId: string;
@@ -36,20 +36,24 @@ export function createBulkFeed(deps: BulkFeedDeps) {
 
   function send(reader: Reader, bulk: BulkRecord): void {
     const resource = bulkView.resource(bulk);
-    // The estimate of the remaining time alone is no change.
-    const state = JSON.stringify({ ...resource, etaSeconds: null });
-    if (state !== reader.sent)
-      reader.events.write(`event: bulk\ndata: ${JSON.stringify(resource)}\n\n`);
-    reader.sent = state;
+    writeChange(reader, resource);
     if (resource.done) disconnect(reader);
   }
 
   async function sendChanges(): Promise<void> {
-    const ids = new Set([...readers].map(({ bulkId }) => bulkId));
-    const bulks = new Map((await bulkReads.readMany([...ids])).map((bulk) => [bulk.id, bulk]));
-    for (const reader of readers) {
-      const bulk = bulks.get(reader.bulkId);
-      if (bulk) send(reader, bulk);
+    if (isReading) return;
+    isReading = true;
+    try {
+      const ids = new Set([...readers].map(({ bulkId }) => bulkId));
+      const bulks = new Map((await bulkReads.readMany([...ids])).map((bulk) => [bulk.id, bulk]));
+      for (const reader of readers) {
+        const bulk = bulks.get(reader.bulkId);
+        if (bulk) send(reader, bulk);
+      }
+    } catch (error) {
+      interrupt(error);
+    } finally {
+      isReading = false;
     }
   }
 
@@ -67,15 +71,7 @@ export function createBulkFeed(deps: BulkFeedDeps) {
     listReaders: () => [...readers],
     disconnect,
     interrupt,
-    sendChanges() {
-      if (isReading) return;
-      isReading = true;
-      void sendChanges()
-        .catch(interrupt)
-        .finally(() => {
-          isReading = false;
-        });
-    },
+    sendChanges: () => void sendChanges(),
   });
 
   updates.watch((change) => {
@@ -95,6 +91,14 @@ export function createBulkFeed(deps: BulkFeedDeps) {
     awaitEnd: (bulk: BulkRecord, waitMs: number, signal: AbortSignal): Promise<BulkRecord> =>
       awaitEnd(deps, bulk, { waitMs, signal }),
   };
+}
+
+/** Writes a bulk job as an event, unless only its estimate of the remaining time has changed. */
+function writeChange(reader: Reader, resource: BulkResource): void {
+  const state = JSON.stringify({ ...resource, etaSeconds: null });
+  if (state !== reader.sent)
+    reader.events.write(`event: bulk\ndata: ${JSON.stringify(resource)}\n\n`);
+  reader.sent = state;
 }
 
 async function awaitEnd(

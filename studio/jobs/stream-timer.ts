@@ -52,17 +52,14 @@ export function createStreamTimer<Reader extends StreamReader>(
     }
     if (ticks % keepaliveTicks === 0)
       for (const { events } of readers) events.write(': keepalive\n\n');
-    if (ticks % keyCheckTicks === 0) {
-      listInvalid(pool, readers).then(
-        (invalid) => {
-          for (const reader of invalid) disconnect(reader);
-        },
-        (error: unknown) => interrupt(error, readers),
-      );
-    }
+    if (ticks % keyCheckTicks === 0)
+      disconnectInvalid(readers).catch((error: unknown) => interrupt(error, readers));
     sendChanges();
     for (const reader of readers)
       if (reader.events.writableLength > unreadBytesMax) disconnect(reader);
+  }
+  async function disconnectInvalid(readers: readonly Reader[]): Promise<void> {
+    for (const reader of await listInvalid(pool, readers)) disconnect(reader);
   }
   return () => {
     timer ??= withoutCorrelation(() => setInterval(tick, tickMs));
