@@ -102,7 +102,10 @@ const exceptions: [why: string, statuses: string[], ids: string][] = [
   ],
 ];
 
-function formatConfiguration(): string {
+/** Operations that would limit or revoke the key of the requests if Schemathesis took its id from a list. */
+const keyOperations = ['setApiKeyLimit', 'revokeApiKey'];
+
+function formatConfiguration(otherKeyId: string): string {
   const allow = (statuses: readonly string[]): string =>
     `expected-statuses = ${JSON.stringify(statuses)}`;
   const named = new Set(exceptions.flatMap(([, , ids]) => ids.match(/\w+/g) ?? []));
@@ -122,6 +125,10 @@ function formatConfiguration(): string {
     // Postgres cannot store NUL, so every text rejects it, and the schemas do not repeat that.
     '[generation]\nallow-x00 = false',
     ...operations,
+    ...keyOperations.map(
+      (id) =>
+        `[[operations]]\ninclude-operation-id = "${id}"\nparameters = { "path.keyId" = "${otherKeyId}" }`,
+    ),
     ...['streamJobs', 'streamBulk'].map(
       (id) =>
         `# a stream that does not end\n[[operations]]\ninclude-operation-id = "${id}"\nenabled = false`,
@@ -133,6 +140,8 @@ interface Target {
   /** The URL of the OpenAPI document. */
   url: string;
   key: string;
+  /** Id of another key of the same user. */
+  otherKeyId: string;
   /** The number of requests that `fuzzing` makes for an operation. */
   examples: number;
   seed: string;
@@ -143,7 +152,7 @@ export async function runSchemathesis(
   target: Target,
 ): Promise<{ failed: boolean; report: string }> {
   const config = join(directory, `config-${process.pid}.toml`);
-  await writeFile(config, formatConfiguration());
+  await writeFile(config, formatConfiguration(target.otherKeyId));
   await writeFile(join(directory, 'gateway_hooks.py'), hooks);
   const { url, key, examples, seed } = target;
   const phases = `--checks all --phases examples,coverage,fuzzing --max-examples ${examples}`;

@@ -1,5 +1,5 @@
 /**
- * Test files that only `npm run test:all` and CI run: a quarter of the files and most of the work.
+ * Test files that only `npm run test:all` and CI run: more than a quarter of the files and most of the work.
  * They start dozens of processes, servers, browsers or tools, or test thousands of cases. A file
  * that is named on the command line always runs.
  */
@@ -62,4 +62,15 @@ export const slowFiles = [
   'test/dev/sandbox/fal-client.test.ts',
   'test/dev/sandbox/openai-images-client.test.ts',
   'test/attacks/container-bombs.test.ts',
+  // Files with most CPU of the rest: load of hostile callers, vendors' SDKs and tools, servers that
+  // stop, and hundreds of random cases.
+  'test/api/openai-endpoints.test.ts',
+  'test/api/openai-waits.test.ts',
+  'test/attacks/hostile-load.test.ts',
+  'test/attacks/neighbors.test.ts',
+  'test/bulk/bulk-budget.test.ts',
+  'test/ledger/one-transaction.test.ts',
+  'test/outages/postgres-outages.test.ts',
+  'test/storage/content-credentials.test.ts',
+  'test/workflows/branches.test.ts',
 ];
