@@ -133,7 +133,6 @@ describe('a job is explained', () => {
     const jobId = await start('[[slow:900s]] a lost lighthouse');
     await gateway.untilAccepted(jobId);
     await gateway.getWorkflow(jobId).terminate('a test');
-    await gateway.sandbox.clearFaults();
     await expect
       .poll(async () => (await readStory(jobId)).workflow.status, { interval: 50 })
       .toBe('TERMINATED');
@@ -142,6 +141,7 @@ describe('a job is explained', () => {
       next: [{ operation: 'resettleJob', command: `admin resettle ${jobId}` }],
     });
     expect((await admin(`/jobs/${jobId}/resettle`, {})).status).toBe(202);
+    await gateway.sandbox.clearFaults();
     await gateway.untilDone(jobId, caller.key);
     expect((await readStory(jobId)).why).toMatch(/^Charged 3\.9 credits/);
   });
