@@ -59,9 +59,11 @@ export interface Violations {
 /** Time limit of a statement in milliseconds; each reads a limited number of rows. */
 const timeoutMs = 60_000;
 /** Number of ledger entries or reservations that a statement checks. */
-const pageRows = 5000;
-/** Number of days of a budget that a statement checks. */
-const budgetDays = 31;
+const pageRows = 10_000;
+/** Number of days that the first statement of an account checks; the next one takes about `daysMs`. */
+const firstDays = 1;
+/** Intended duration in milliseconds of a statement that checks days of an account. */
+const daysMs = 100;
 
 /** Last checked ledger entry of an account, as audit.sql describes it. */
 interface Checked {
@@ -79,6 +81,10 @@ interface Account {
   id: string;
   /** Last entry that an audit found right, or the last archived one. */
   checked: Checked;
+}
+interface Day {
+  account: string;
+  day: string;
 }
 interface EntryPage {
   checked: Checked;
@@ -114,8 +120,13 @@ export async function findViolations(
   }
 }
 
+const dayMs = 86_400_000;
+/** Returns the UTC date of a time as YYYY-MM-DD. */
+const toDate = (ms: number): string => new Date(ms).toISOString().slice(0, 10);
+
 class Audit {
   readonly #client: Client;
+  readonly #scope: AuditScope;
   readonly #share: number;
   readonly #signal: AbortSignal | undefined;
   readonly #findings: Finding[] = [];
@@ -124,8 +135,9 @@ class Audit {
   #entries = 0;
   #reservations = 0;
 
-  constructor(client: Client, { share = 1, signal }: AuditOptions) {
+  constructor(client: Client, { scope, share = 1, signal }: AuditOptions) {
     this.#client = client;
+    this.#scope = scope;
     this.#share = share;
     this.#signal = signal;
   }
@@ -138,15 +150,16 @@ class Audit {
         'postedAfter', c.posted, 'reservedAfter', c.reserved) ELSE archive_end(a.organization_id) END AS checked
       FROM account a LEFT JOIN audit_checkpoint c USING (organization_id)
       WHERE (a.sequence, a.posted, a.reserved) IS DISTINCT FROM (c.sequence, c.posted, c.reserved)`);
-    const days = new Map<string, { budget: string; day: string }>();
+    const days = new Map<string, Day>();
     const check = async (ids: string[]): Promise<void> => {
-      await this.#checkReservations(ids);
-      const changed = await this.#query<{ budget: string; day: string }>(
-        `SELECT DISTINCT budget_id AS budget, (created_at AT TIME ZONE 'UTC')::date::text AS day
-          FROM reservation WHERE id = ANY ($1) AND budget_id IS NOT NULL`,
+      this.#reservations += ids.length;
+      await this.#collect('SELECT * FROM audit_reservations($1, NULL, NULL)', [ids]);
+      const changed = await this.#query<Day>(
+        `SELECT DISTINCT organization_id AS account, (created_at AT TIME ZONE 'UTC')::date::text AS day
+          FROM reservation WHERE id = ANY ($1)`,
         [ids],
       );
-      for (const one of changed) days.set(`${one.budget} ${one.day}`, one);
+      for (const one of changed) days.set(`${one.account} ${one.day}`, one);
     };
     const ends = new Map<string, Checked>();
     for (const { id, checked } of accounts) {
@@ -156,8 +169,8 @@ class Audit {
       `SELECT id FROM reservation WHERE state = 'reserved'`,
     );
     await check(open.map(({ id }) => id));
-    for (const { budget, day } of days.values()) {
-      await this.#collect('SELECT * FROM audit_budget($1, $2, $2)', [budget, day]);
+    for (const { account, day } of days.values()) {
+      await this.#collect('SELECT * FROM audit_days($1, $2, $2)', [account, day]);
     }
     await this.#collect('SELECT * FROM audit_accounts($1)', [[...ends.keys()]]);
     await this.#collect('SELECT * FROM audit_open()');
@@ -167,23 +180,30 @@ class Audit {
 
   async checkAll(): Promise<Violations> {
     const ends = new Map<string, Checked>();
-    await this.#forPages('SELECT organization_id AS id FROM account', async (accountIds) => {
-      for (const id of accountIds) {
-        const [end] = await this.#query<{ checked: Checked }>('SELECT archive_end($1) AS checked', [
-          id,
-        ]);
-        assert(end, 'archive_end returns one row');
-        ends.set(id, await this.#checkEntries(id, end.checked));
-        await this.#checkUsage(id);
-        await this.#collect('SELECT * FROM audit_archive($1)', [id]);
+    let lastReservation = '';
+    const seen = (ids: string[]): void => {
+      for (const id of ids) if (id > lastReservation) lastReservation = id;
+    };
+    for (let last: string | undefined = ''; last !== undefined;) {
+      const accounts: (Account & { first_day: string | null; last_day: string | null })[] =
+        await this.#query(
+          `SELECT a.organization_id AS id, archive_end(a.organization_id) AS checked, d.first_day::text, d.last_day::text
+            FROM account a, LATERAL audited_days(a.organization_id) AS d
+            WHERE a.organization_id > $1 ORDER BY 1 LIMIT 500`,
+          [last],
+        );
+      for (const { id, checked, first_day: first, last_day: lastDay } of accounts) {
+        ends.set(id, await this.#checkEntries(id, checked, seen));
+        if (first !== null && lastDay !== null) await this.#checkDays(id, first, lastDay);
       }
-    });
-    await this.#forPages('SELECT id FROM reservation', (ids) => this.#checkReservations(ids));
-    const budgets =
-      'SELECT budget_id AS id FROM budget_spend UNION SELECT coalesce(budget_of, id) FROM api_key';
-    await this.#forPages(budgets, async (budgetIds) => {
-      for (const id of budgetIds) await this.#checkBudget(id);
-    });
+      const ids = accounts.map(({ id }) => id);
+      await this.#collect(
+        'SELECT f.* FROM unnest($1::text[]) AS id, LATERAL audit_archive(id) AS f',
+        [ids],
+      );
+      last = ids.at(-1);
+    }
+    await this.#checkReservations(lastReservation);
     await this.#collect('SELECT * FROM audit_accounts(NULL)');
     await this.#collect('SELECT * FROM audit_open()');
     return this.#end(ends);
@@ -191,68 +211,64 @@ class Audit {
 
   /**
    * Checks the ledger entries of an account behind `checked`, and the account's totals. `check`
-   * receives the ids of their reservations.
+   * receives the ids of their reservations in an audit of the changes, otherwise the last one.
    */
   async #checkEntries(
     accountId: string,
     checked: Checked,
-    check?: (reservationIds: string[]) => Promise<void>,
+    check: (reservationIds: string[]) => Promise<void> | void,
   ): Promise<Checked> {
     for (;;) {
-      const [page] = await this.#query<EntryPage>('SELECT * FROM audit_entries($1, $2, $3)', [
+      const [page] = await this.#query<EntryPage>('SELECT * FROM audit_entries($1, $2, $3, $4)', [
         accountId,
         checked,
         pageRows,
+        this.#scope === 'changes',
       ]);
       assert(page, 'audit_entries returns one row');
       this.#add(page.findings.map((found) => ({ ...found, organization_id: accountId })));
       this.#entries += page.checked.sequence - checked.sequence;
-      await check?.(page.reservation_ids);
+      await check(page.reservation_ids);
       if (page.is_last) return page.checked;
       checked = page.checked;
     }
   }
 
-  async #checkReservations(ids: string[]): Promise<void> {
-    this.#reservations += ids.length;
-    await this.#collect('SELECT * FROM audit_reservations($1)', [ids]);
-  }
-
-  /** Checks all days of a budget, a limited number of them in each statement. */
-  async #checkBudget(id: string): Promise<void> {
-    const ranges = await this.#query<{ starts: string; ends: string }>(
-      `WITH bound AS (SELECT generate_series(min(day), max(day), $2 * interval '1 day')::date AS day
-          FROM budget_spend WHERE budget_id = $1 UNION SELECT 'infinity')
-        SELECT coalesce(lag(day) OVER w + 1, '-infinity')::text AS starts, day::text AS ends
-        FROM bound WINDOW w AS (ORDER BY day)`,
-      [id, budgetDays],
-    );
-    for (const { starts, ends } of ranges) {
-      await this.#collect('SELECT * FROM audit_budget($1, $2, $3)', [id, starts, ends]);
-    }
-  }
-
-  /** Checks the sums of the closed days of an account, one day in each statement. */
-  async #checkUsage(accountId: string): Promise<void> {
-    const closed = await this.#query<{ day: string }>(
-      'SELECT day::text FROM usage_closed_day WHERE organization_id = $1 AND NOT stale ORDER BY day',
-      [accountId],
-    );
-    for (const { day } of closed) {
-      await this.#collect('SELECT * FROM audit_usage($1, $2)', [accountId, day]);
-    }
-  }
-
-  /** Runs `check` for each page of the ids that a statement selects. */
-  async #forPages(select: string, check: (ids: string[]) => Promise<void>): Promise<void> {
-    for (let last = ''; ;) {
-      const rows = await this.#query<{ id: string }>(
-        `SELECT id FROM (${select}) AS x WHERE id > $1 ORDER BY id LIMIT $2`,
-        [last, pageRows],
+  /**
+   * Checks all reservations in the order of their ids, and the ledger entries of ids without a
+   * reservation, of which the last one is given.
+   */
+  async #checkReservations(lastOfEntries: string): Promise<void> {
+    for (let after = '', isLast = false; !isLast;) {
+      const [page] = await this.#query<{ upto: string; count: number }>(
+        `SELECT CASE WHEN count(*) < $2 THEN greatest(max(id), $3) ELSE max(id) END AS upto, count(*)::integer AS count
+          FROM (SELECT id FROM reservation WHERE id > $1 ORDER BY id LIMIT $2) AS page`,
+        [after, pageRows, lastOfEntries],
       );
-      await check(rows.map(({ id }) => id));
-      last = rows.at(-1)?.id ?? '';
-      if (rows.length < pageRows) return;
+      assert(page, 'an aggregate returns one row');
+      const { upto, count } = page;
+      await this.#collect('SELECT * FROM audit_reservations(NULL, $1, $2)', [after, upto]);
+      this.#reservations += count;
+      isLast = count < pageRows;
+      after = upto;
+    }
+  }
+
+  /** Checks days of an account, as many in each statement as it can check in about `daysMs`. */
+  async #checkDays(accountId: string, firstDay: string, lastDay: string): Promise<void> {
+    const end = Date.parse(lastDay);
+    let days = firstDays;
+    for (let start = Date.parse(firstDay); start <= end;) {
+      const last = Math.min(start + (days - 1) * dayMs, end);
+      const startedAt = performance.now();
+      await this.#collect('SELECT * FROM audit_days($1, $2, $3)', [
+        accountId,
+        toDate(start),
+        toDate(last),
+      ]);
+      const tookMs = (performance.now() - startedAt) * this.#share;
+      days = Math.max(1, Math.min(4 * days, Math.floor((days * daysMs) / tookMs)));
+      start = last + dayMs;
     }
   }
 

@@ -82,17 +82,16 @@ function selectUsage(
           (d + interval '1 day') AT TIME ZONE 'UTC' AS day_ends
         FROM period, generate_series(date_trunc('day', starts AT TIME ZONE 'UTC'), ends AT TIME ZONE 'UTC',
           interval '1 day') AS d),
-      closed_day AS MATERIALIZED (SELECT c.day FROM usage_closed_day c JOIN days USING (day), period
-        WHERE c.organization_id = ${organizationId} AND NOT c.stale
-          AND (c.has_metadata OR NOT ${needsMetadata}) AND day_starts >= starts AND day_ends <= ends),
+      summed_day AS MATERIALIZED (SELECT day, day_starts, day_ends, c.closed IS NOT NULL AND day_starts >= starts
+            AND day_ends <= ends AS is_closed, day_starts >= starts AND day_starts < ends AS has_archived
+        FROM period, days LEFT JOIN (SELECT c.day, true AS closed FROM usage_closed_day c WHERE c.organization_id = ${organizationId}
+          AND NOT c.stale AND (c.has_metadata OR NOT ${needsMetadata})) AS c USING (day)),
       open_day AS MATERIALIZED (SELECT day, greatest(day_starts, starts) AS starts, least(day_ends, ends) AS ends
-        FROM days, period WHERE day NOT IN (SELECT day FROM closed_day))
+        FROM summed_day, period WHERE NOT is_closed)
     SELECT u.day, u.model, u.key_id, u.type, u.metadata, u.requests, u.net, u.input_tokens, u.output_tokens
-      FROM usage_day u JOIN closed_day USING (day) WHERE NOT u.archived AND ${sql.join(closed, sql.fragment` AND `)}
-    UNION ALL
-    SELECT u.day, u.model, u.key_id, u.type, u.metadata, u.requests, u.net, u.input_tokens, u.output_tokens
-      FROM usage_day u JOIN days USING (day), period
-      WHERE u.archived AND ${withArchived} AND day_starts >= starts AND day_starts < ends
+      FROM usage_day u JOIN summed_day USING (day)
+      WHERE CASE WHEN u.archived THEN has_archived AND ${withArchived} ELSE is_closed END
+        AND u.day BETWEEN (SELECT min(day) FROM days) AND (SELECT max(day) FROM days)
         AND ${sql.join(closed, sql.fragment` AND `)}
     UNION ALL ${sql.join(records, sql.fragment` UNION ALL `)}`;
 }
@@ -123,13 +122,24 @@ export function createUsageSums(pool: DatabasePool) {
     ): Promise<readonly UsageSum[]> => {
       const byMetadata = groupBy.some((group) => group.startsWith('metadata.'));
       const usage = selectUsage(organizationId, filter, { byMetadata, withArchived: true });
-      const columns = groupBy.map(groupColumn);
+      const named = groupBy.map((group, index) => {
+        const name = sql.identifier([`key_${index}`]);
+        return { name, column: sql.fragment`${groupColumn(group)} AS ${name}` };
+      });
+      const columns = named.map(({ column }) => column);
+      const keys = sql.join(
+        named.map(({ name }) => name),
+        sql.fragment`, `,
+      );
+      // The array of the keys is made for each sum, not for each row.
       return pool.any(sql.type(usageSum)`
-        SELECT jsonb_build_array(${sql.join(columns, sql.fragment`, `)}) AS keys, sum(requests)::bigint AS requests,
+        SELECT jsonb_build_array(${keys}) AS keys, sum(requests)::bigint AS requests,
           sum(net)::bigint AS "creditsMicro",
           coalesce(sum(input_tokens), 0)::bigint AS "inputTokens",
           coalesce(sum(output_tokens), 0)::bigint AS "outputTokens"
-        FROM (${usage}) AS usage GROUP BY 1 ORDER BY 1 LIMIT ${limit}`);
+        FROM (SELECT ${sql.join(columns, sql.fragment`, `)}, requests, net, input_tokens, output_tokens
+          FROM (${usage}) AS usage) AS keyed
+        GROUP BY ${keys} ORDER BY 1 LIMIT ${limit}`);
     },
     /** Counts jobs that are not archived. */
     countJobs: (organizationId: string, filter: UsageFilter): Promise<number> =>

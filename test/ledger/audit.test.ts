@@ -107,12 +107,64 @@ const damage: Record<string, string> = {
   'an open reservation has no running workflow': openReservation(`now() + interval '1 hour'`),
 };
 
+/** Other violations of the same kinds. */
+const moreDamage: [string, string][] = [
+  ['a ledger entry has no reservation', 'DELETE FROM reservation'],
+  [
+    'a ledger entry has no reservation',
+    `INSERT INTO ledger_entry SELECT organization_id, sequence + 100, 'refund:none', 'refund', 'job_none', 0, 0,
+      posted_after, reserved_after, actor, reason, created_at FROM ledger_entry WHERE kind = 'charge'`,
+  ],
+  [
+    'a ledger entry has no reservation',
+    `INSERT INTO ledger_entry SELECT organization_id, sequence + 100, 'settle:zzz', 'release', 'zzz', 0, 0,
+      posted_after, reserved_after, actor, reason, created_at FROM ledger_entry WHERE kind = 'charge'`,
+  ],
+  [
+    'a reservation differs from its charge or release entry',
+    `UPDATE ledger_entry SET organization_id = 'another' WHERE kind = 'charge'`,
+  ],
+  [
+    'a reservation does not have exactly one reserve entry',
+    `UPDATE ledger_entry SET organization_id = 'another' WHERE kind = 'reserve'`,
+  ],
+  [
+    'a reservation does not have exactly one reserve entry',
+    `UPDATE ledger_entry SET reserved_change = reserved_change + 1 WHERE kind = 'reserve'`,
+  ],
+  [
+    'the outputs of a job differ from its artifacts',
+    `UPDATE job SET outputs = outputs || outputs WHERE outputs IS NOT NULL`,
+  ],
+  [
+    'the outputs of a job differ from its artifacts',
+    `UPDATE job SET outputs = '[]' WHERE outputs IS NOT NULL`,
+  ],
+  [
+    'the spending of a budget differs from its reservations and charges',
+    `INSERT INTO budget_spend VALUES ('another', '2020-01-01', 1)`,
+  ],
+  [
+    'the spending of a budget differs from its reservations and charges',
+    `INSERT INTO budget_spend SELECT id, '2020-01-01', 1 FROM api_key`,
+  ],
+  [
+    'the spending of a budget differs from its reservations and charges',
+    `UPDATE reservation SET created_at = created_at - interval '40 days'`,
+  ],
+  [
+    'the sums of a closed day differ from its jobs and chats',
+    `WITH day AS (INSERT INTO usage_closed_day SELECT organization_id, '2020-01-01', false, true FROM account RETURNING *)
+      INSERT INTO usage_day SELECT organization_id, day, 'chat', NULL, 'key_1', 'charged', NULL, 1, 1, 0, 0, false FROM day`,
+  ],
+];
+
 describe('the audit', () => {
   it('has a test case for every invariant in its list', () => {
     expect(invariantNames.filter((name) => !(name in damage))).toEqual([]);
   });
 
-  it.each(Object.entries(damage))('finds: %s', async (finding, statement) => {
+  it.each([...Object.entries(damage), ...moreDamage])('finds: %s', async (finding, statement) => {
     await vandal.query(statement);
     const report = await audit();
     expect(report.clean).toBe(false);
