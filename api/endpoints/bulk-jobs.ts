@@ -300,7 +300,7 @@ export const studioBulk = defineSection('Bulk jobs', {
         description: 'The results, one in each line; as CSV with `format=csv`.',
         type: 'application/x-ndjson',
         schema: bulkResultSchema,
-        hasCsv: true,
+        textTypes: ['text/csv'],
       },
     },
     errors: ['BULK_NOT_FOUND'],

@@ -33,8 +33,8 @@ export interface ResponseDescription {
   type?: string;
   /** Schema of one server-sent event, if the response can be a stream. */
   event?: z.ZodType;
-  /** True if the response can also be CSV. */
-  hasCsv?: true;
+  /** Further media types of the response, whose content is a text. */
+  textTypes?: readonly string[];
   headers?: z.ZodObject;
 }
 

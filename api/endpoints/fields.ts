@@ -34,13 +34,18 @@ export const operatorFields = {
   reason: plainTextSchema(500),
 };
 
+const acceptsUndefined = (field: z.core.$ZodType): boolean => z.safeParse(field, undefined).success;
+
 /** Requires that a request sets at least one limit. Fields that each request has are not limits. */
 export function requireLimit<Schema extends z.ZodObject>(schema: Schema): Schema {
   const names = Object.keys(schema.shape).filter((name) => !(name in operatorFields));
-  return schema.refine(
-    (body) => names.some((name) => body[name] !== undefined),
-    `must have at least one of ${names.join(', ')}`,
-  );
+  const required = Object.values(schema.shape).filter((field) => !acceptsUndefined(field));
+  return schema
+    .refine(
+      (body) => names.some((name) => body[name] !== undefined),
+      `must have at least one of ${names.join(', ')}`,
+    )
+    .meta({ minProperties: required.length + 1 });
 }
 
 /** Example of `operatorFields` for the OpenAPI documents. */

@@ -81,7 +81,11 @@ export const usageSummary = defineSection('Usage', {
     request: { query },
     response: z.unknown(),
     responses: {
-      200: { description: 'The sums. A CSV response contains only the rows.', schema: summary },
+      200: {
+        description: 'The sums. A CSV response contains only the rows.',
+        schema: summary,
+        textTypes: ['text/csv'],
+      },
     },
     async handle({ ctx, caller, query: { groupBy: groups, format, ...selection } }, { usageSums }) {
       const { afterMs, beforeMs, ...filter } = completePeriod(toRecordFilter(selection));

@@ -187,7 +187,7 @@ function describeResponse(
     type = 'application/json',
     schema = response,
     event,
-    hasCsv,
+    textTypes = [],
     headers,
   } = parts;
   return {
@@ -198,7 +198,7 @@ function describeResponse(
       content: {
         [type]: { schema },
         ...(event && { 'text/event-stream': { schema: event } }),
-        ...(hasCsv && { 'text/csv': { schema: z.string() } }),
+        ...Object.fromEntries(textTypes.map((text) => [text, { schema: z.string() }])),
       },
     }),
   };

@@ -7886,6 +7886,8 @@ export interface operations {
             200: {
                 content: {
                     "application/json": components["schemas"]["AudioTranscriptionsAnswer"];
+                    "text/plain": string;
+                    "text/vtt": string;
                 };
             };
         };
@@ -8413,6 +8415,7 @@ export interface operations {
             200: {
                 content: {
                     "application/json": components["schemas"]["UsageSummary"];
+                    "text/csv": string;
                 };
             };
         };

@@ -11,7 +11,11 @@ const gateway = useOwnGateway(
   },
   'never',
 );
-beforeAll(installSchemathesis, 600_000);
+let otherKeyId: string;
+beforeAll(async () => {
+  await installSchemathesis();
+  otherKeyId = (await gateway.newKey()).keyId;
+}, 600_000);
 
 describe.each([
   ['callers', '/api/v1/openapi.json', () => gateway.caller.key],
@@ -22,11 +26,11 @@ describe.each([
     const { failed, report } = await runSchemathesis({
       url: gateway.url + path,
       key: keyOf(),
-      otherKeyId: (await gateway.newKey()).keyId,
+      otherKeyId,
       examples: Number(process.env['SCHEMATHESIS_EXAMPLES'] ?? 5),
       seed,
     });
-    expect(failed, `seed ${seed}\n${report.slice(-2_000_000)}`).toBe(false);
+    expect(failed, `seed ${seed}\n${report.slice(-20_000)}`).toBe(false);
     expect(report).toMatch(/\d+ generated/);
     expect(await gateway.database.audit()).toEqual([]);
   }, 1_800_000);

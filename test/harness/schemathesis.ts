@@ -83,7 +83,7 @@ const exceptions: [why: string, statuses: string[], ids: string][] = [
   ],
   [
     'models by their makers’ names, what only some of them take, files that have to be pictures or sound',
-    ['400', '413'],
+    ['400', '413', '415'],
     'imagesGenerations imagesEdits audioSpeech audioTranscriptions createVideo',
   ],
   [

@@ -79,7 +79,10 @@ export const audioTranscriptions = defineEndpoint({
   },
   response: rawResponse,
   responses: {
-    200: describeFinishedJob('The transcript.', z.looseObject({ text: z.string() })),
+    200: {
+      ...describeFinishedJob('The transcript.', z.looseObject({ text: z.string() })),
+      textTypes: ['text/plain', 'text/vtt'],
+    },
   },
   errors: [...jobErrors, ...fileErrors],
   async handle({ ctx }, services) {
