@@ -125,11 +125,11 @@ describe('what never changes while a process runs', () => {
 describe('a path with another method', () => {
   it.each([
     ['PUT', '/api/v1/chat', 'POST'],
-    ['PATCH', '/api/v1/api-keys', 'HEAD, GET, POST'],
-    ['POST', '/api/v1/models/gpt-4o', 'HEAD, GET'],
+    ['PATCH', '/api/v1/api-keys', 'GET, HEAD, POST'],
+    ['POST', '/api/v1/models/gpt-4o', 'GET, HEAD'],
   ])('%s %s returns 405 with the allowed methods', async (method, path, allowed) => {
     const answer = await gateway.call(path, { method });
     expect(answer).toMatchObject({ status: 405, body: { error: 'METHOD_NOT_ALLOWED' } });
-    expect(answer.headers.get('allow')).toBe(allowed);
+    expect(answer.headers.get('allow')?.split(', ').toSorted().join(', ')).toBe(allowed);
   });
 });
