@@ -133,6 +133,7 @@ describe('a job is explained', () => {
     const jobId = await start('[[slow:900s]] a lost lighthouse');
     await gateway.untilAccepted(jobId);
     await gateway.getWorkflow(jobId).terminate('a test');
+    await gateway.sandbox.clearFaults();
     await expect
       .poll(async () => (await readStory(jobId)).workflow.status, { interval: 50 })
       .toBe('TERMINATED');
