@@ -1,7 +1,9 @@
 /** Creates all activities of the workers. Workflows import only types from this file. */
-import type { BulkStep } from '../domain/bulk-contract.ts';
+import type { Client } from '@temporalio/client';
+import type { BulkActionStep, BulkStep } from '../domain/bulk-contract.ts';
 import type { CallInput, JobPlan } from '../domain/job-plan.ts';
 import type { Config } from '../platform/config.ts';
+import { actOnJobs } from './act-on-jobs.ts';
 import { adopt } from './adopt.ts';
 import { advance } from './advance.ts';
 import { assemble, type AssemblyInput } from './assemble.ts';
@@ -15,8 +17,10 @@ import { createDeliveries, type DeliveryDeps } from './deliver-webhook.ts';
 import { markVerifying } from './mark-verifying.ts';
 import type { UndeliveredJob } from '../ledger/ledger.ts';
 import { reserve } from './reserve.ts';
-import { publicBaseUrl, type Services } from '../process/services.ts';
+import { createRelays, publicBaseUrl, type Services } from '../process/services.ts';
 import { createBulkEventReader } from '../studio/bulk/bulk-view.ts';
+import { createJobActions } from '../studio/jobs/job-actions.ts';
+import { createJobOverview } from '../studio/jobs/job-reads.ts';
 import { store } from './store.ts';
 import { submit } from './submit.ts';
 
@@ -44,11 +48,19 @@ export function createCallActivities(deps: ProviderCallDeps) {
 /** Activities of provider calls. */
 export type CallActivities = ReturnType<typeof createCallActivities>;
 
-/** Creates all activities. `showJob` returns the representation of a job in API responses. */
-export function createActivities(
-  services: Services,
-  { config, showJob }: { config: Config; showJob: DeliveryDeps['showJob'] },
-) {
+interface ActivityOptions {
+  config: Config;
+  client: Client;
+  /** Returns the representation of a job in API responses. */
+  showJob: DeliveryDeps['showJob'];
+}
+
+/** Creates all activities. */
+export function createActivities(services: Services, { config, client, showJob }: ActivityOptions) {
+  const { webhookRelay } = createRelays(services, client, config);
+  const jobOverview = createJobOverview(services.pool);
+  const actionDeps = { ...services, config, client, jobOverview, webhookRelay };
+  const jobActions = createJobActions(actionDeps);
   return {
     reserve: (plan: JobPlan) => reserve(services, plan),
     ...createCallActivities(services),
@@ -57,6 +69,7 @@ export function createActivities(
     charge: (job: DeliveredJob) => charge(services, job),
     release: (job: UndeliveredJob) => release(services, job),
     markVerifying: (jobId: string) => markVerifying(services, jobId),
+    actOnJobs: (step: BulkActionStep) => actOnJobs({ ...actionDeps, jobActions }, step),
     advance: (step: BulkStep) => advance({ ...services, config }, step),
     ...createDeliveries({
       ...services,

@@ -27,6 +27,8 @@ import { createOperatorFinder } from '../identity/operators.ts';
 import { createKeySessions, createSessions } from '../identity/sessions.ts';
 import type { Documents } from './openapi/document.ts';
 import { createAdmission } from '../studio/jobs/admission.ts';
+import { createBulkActions } from '../studio/jobs/bulk-actions.ts';
+import { createJobActions } from '../studio/jobs/job-actions.ts';
 import { createBulkFeed } from '../studio/bulk/bulk-feed.ts';
 import { createBulkReads } from '../studio/bulk/bulk-reads.ts';
 import { createBulkView } from '../studio/bulk/bulk-view.ts';
@@ -59,10 +61,11 @@ export function compose(deps: AppDeps, documents: Documents) {
   const { pool, logger, reads } = services;
   const claims = createClaims(pool, logger);
   const bulkReads = createBulkReads(pool, reads);
+  const relays = createRelays(services, client, config);
   const bulkView = createBulkView({ publicBaseUrl: publicBaseUrl(config), view: services.view });
   return {
     ...services,
-    ...createRelays(services, client, config),
+    ...relays,
     config,
     client,
     // Probes share their results, so that a flood of them costs no queries.
@@ -97,20 +100,26 @@ export function compose(deps: AppDeps, documents: Documents) {
     keys: createKeys(pool, config.KEY_PEPPER),
     prices: createPriceList(config),
     usageReads: createUsageReads(pool),
-    ...createOperatorServices(deps),
+    ...createOperatorServices(deps, relays),
   };
 }
 
 /** Creates the services that only the operators' endpoints use. */
-function createOperatorServices({ config, services, client }: AppDeps) {
-  const { pool, providers, storage } = services;
+function createOperatorServices(
+  { config, services, client }: AppDeps,
+  { webhookRelay }: ReturnType<typeof createRelays>,
+) {
+  const { pool, providers, storage, logger } = services;
+  const jobOverview = createJobOverview(pool);
   const codecSecret = codecAccessToken(config.ADMIN_API_KEY);
   return {
     findOperator: createOperatorFinder(pool, config),
     isCodecSecret: (secret: string | undefined) => isSecret(secret, codecSecret),
     payloadCodec: createPayloadCodec(config),
     ledgerReads: createLedgerReads(pool),
-    jobOverview: createJobOverview(pool),
+    jobOverview,
+    jobActions: createJobActions({ ...services, config, client, jobOverview, webhookRelay }),
+    bulkActions: createBulkActions({ pool, client, config, logger }),
     stuckJobs: createStuckJobs({ pool, client }),
     gatewayState: createGatewayState({ pool, connection: client.connection, config }),
     readFigures: createReadProviderFigures(pool),

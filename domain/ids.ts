@@ -5,6 +5,7 @@ const prefixes = {
   job: 'job',
   bulk: 'bulk',
   bulkEvent: 'evt',
+  bulkAction: 'act',
   chat: 'chat',
   organization: 'org',
   user: 'usr',

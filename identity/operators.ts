@@ -132,7 +132,7 @@ interface AdminAction {
    * Idempotency key of the action. If a request is repeated with the same key, the action is logged
    * only once.
    */
-  actionKey?: string | null;
+  actionKey?: string | null | undefined;
 }
 
 /** Entry of the action log. */

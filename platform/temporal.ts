@@ -171,7 +171,7 @@ export async function connectTemporal(config: TemporalConfig, logger: Logger): P
  * Creates a Temporal client. It sends the request context in headers, and encrypts payloads if
  * encryption is configured.
  */
-export function createTemporalClient(connection: Connection, config: TemporalConfig): Client {
+export function createTemporalClient(connection: ConnectionLike, config: TemporalConfig): Client {
   return new Client({
     connection,
     namespace: config.TEMPORAL_NAMESPACE,

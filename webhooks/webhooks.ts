@@ -5,6 +5,7 @@
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
+import { GatewayError } from '../domain/errors.ts';
 import {
   findStartedJobId,
   startSubjectId,
@@ -311,4 +312,14 @@ function createReads(pool: DatabasePool) {
         ORDER BY w.job_id DESC, w.subject_id DESC LIMIT ${limit}`);
     },
   };
+}
+
+/** Returns the webhook of a job's end or start. @throws GatewayError NOT_FOUND if the job has no webhook */
+export async function findWebhook(
+  webhooks: Pick<Webhooks, 'find'>,
+  job: JobIds,
+): Promise<WebhookRecord> {
+  const webhook = await webhooks.find(job);
+  if (!webhook) throw new GatewayError('NOT_FOUND', 'This job has no webhook.');
+  return webhook;
 }

@@ -9,6 +9,7 @@ import { providerConcurrency } from '../providers/provider-registry.ts';
 import { type Services } from '../process/services.ts';
 import type { Config } from '../platform/config.ts';
 import { createDataConverter } from '../platform/payload-codec.ts';
+import { createTemporalClient } from '../platform/temporal.ts';
 import { providerTaskQueue, studioTaskQueue, webhookTaskQueue } from '../domain/job-contract.ts';
 import { createActivityContext } from './activity-context.ts';
 import { loadWorkflowBundle } from './bundle.ts';
@@ -58,7 +59,11 @@ const webhookAttemptsMax = 100;
 /** Starts the workers of this process. */
 export async function startStudioWorkers(options: WorkerOptions): Promise<StudioWorkers> {
   const { config, connection, services } = options;
-  const activities = createActivities(services, { config, showJob: services.view.resource });
+  const activities = createActivities(services, {
+    config,
+    client: createTemporalClient(connection, config),
+    showJob: services.view.resource,
+  });
   const sharedOptions = {
     connection,
     namespace: config.TEMPORAL_NAMESPACE,

@@ -5,6 +5,7 @@
 import type { Client } from '@temporalio/client';
 import type { WebhookRelay } from '../webhooks/relay.ts';
 import type { Services } from '../process/services.ts';
+import type { BulkActions } from '../studio/jobs/bulk-actions.ts';
 import type { BulkWorkflows } from '../studio/bulk/bulk-workflow.ts';
 import type { Config } from '../platform/config.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
@@ -18,6 +19,7 @@ interface SweeperDeps {
   prepareServer: () => Promise<void>;
   webhookRelay: WebhookRelay;
   bulkWorkflows: Pick<BulkWorkflows, 'sweep'>;
+  bulkActions: Pick<BulkActions, 'sweep'>;
 }
 
 const emptyReport = {
@@ -28,6 +30,8 @@ const emptyReport = {
   webhooks: 0,
   /** Number of bulk jobs that were signaled, checked or stopped. */
   bulks: 0,
+  /** Number of open bulk actions of operators that were checked. */
+  bulkActions: 0,
   /** Number of chats of crashed API processes that were settled at their last checkpoint. */
   chats: 0,
   /** Number of reservations, uploads, artifacts, copies and webhooks that failed in this pass. */
@@ -93,6 +97,11 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
   await step('bulks', async () => {
     const { done, skipped } = await deps.bulkWorkflows.sweep();
     report.bulks = done;
+    report.skipped += skipped;
+  });
+  await step('bulk actions', async () => {
+    const { done, skipped } = await deps.bulkActions.sweep();
+    report.bulkActions = done;
     report.skipped += skipped;
   });
   await step('server', deps.prepareServer);

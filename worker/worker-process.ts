@@ -1,6 +1,7 @@
 /** Starts a worker process: Temporal workers, sweeper, state gauges and auditor. */
 import type { Client } from '@temporalio/client';
 import type { AuditSources } from '../ledger/audit.ts';
+import { createBulkActions } from '../studio/jobs/bulk-actions.ts';
 import { createBulkWorkflows } from '../studio/bulk/bulk-workflow.ts';
 import { hasRunningWorkflow } from '../studio/jobs/job-workflow.ts';
 import { providerDefinitions } from '../providers/provider-registry.ts';
@@ -48,8 +49,9 @@ export async function startWorkerProcess(
   const workers = await startStudioWorkers({ config, connection: workerConnection, services });
   const { pool } = services;
   const bulkWorkflows = createBulkWorkflows({ pool, client, config, logger });
+  const bulkActions = createBulkActions({ pool, client, config, logger });
   const runPass = () =>
-    sweep({ config, services, client, prepareServer, webhookRelay, bulkWorkflows });
+    sweep({ config, services, client, prepareServer, webhookRelay, bulkWorkflows, bulkActions });
   const stopSweeping = startSweeping({ runPass, config, services, state });
   const stopAuditing = startAuditor({
     sources: createAuditSources(config, services, client),

@@ -1,9 +1,9 @@
 /** Endpoints that get, redeliver and list the webhooks of jobs (docs/webhooks.md). */
 import { z } from 'zod';
 import {
+  findWebhook,
   webhookAttempt,
   webhookRecord,
-  type JobIds,
   type WebhookRecord,
   type Webhooks,
 } from '../../webhooks/webhooks.ts';
@@ -64,18 +64,8 @@ export const webhookCursor = z
     'must be the `nextCursor` of a page',
   );
 
-/** Returns the webhook of a job's end or start. @throws GatewayError NOT_FOUND if the job has no webhook */
-export async function findWebhook(
-  webhooks: Pick<Webhooks, 'find'>,
-  job: JobIds,
-): Promise<WebhookRecord> {
-  const webhook = await webhooks.find(job);
-  if (!webhook) throw new GatewayError('NOT_FOUND', 'This job has no webhook.');
-  return webhook;
-}
-
 /** Starts a new delivery of a webhook. Returns the webhook with its latest delivery attempts. */
-export async function redeliver(
+async function redeliver(
   { webhooks, webhookRelay }: Pick<Composition, 'webhooks' | 'webhookRelay'>,
   webhook: WebhookRecord,
 ): Promise<z.infer<typeof webhookSchema>> {

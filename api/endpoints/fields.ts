@@ -6,7 +6,11 @@ import { responseName, type ResponseName } from '../../domain/json.ts';
 import { plainTextSchema } from '../../identity/keys.ts';
 import { metadataFilter } from '../../domain/metadata.ts';
 
-const kindNames: Partial<Record<IdKind, string>> = { bulk: 'bulk job', key: 'API key' };
+const kindNames: Partial<Record<IdKind, string>> = {
+  bulk: 'bulk job',
+  bulkAction: 'bulk action',
+  key: 'API key',
+};
 
 /** Creates the schema of an id in a path. */
 export const pathId = (kind: IdKind) =>

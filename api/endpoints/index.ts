@@ -1,8 +1,9 @@
 import { archives } from './admin/admin-archive.ts';
 import { operators } from './admin/admin-operators.ts';
 import { credits } from './admin/admin-credits.ts';
+import { bulkActionEndpoints } from './admin/admin-bulk-actions.ts';
 import { docs, operatorsDocs } from './docs.ts';
-import { jobActions } from './admin/admin-job-actions.ts';
+import { jobActionEndpoints } from './admin/admin-job-actions.ts';
 import { jobExplanation } from './admin/admin-job-explanation.ts';
 import { jobs } from './admin/admin-jobs.ts';
 import { keys } from './admin/admin-keys.ts';
@@ -74,7 +75,8 @@ export const endpoints: readonly Endpoint[] = [
   ...ledger,
   ...archives,
   ...jobs,
-  ...jobActions,
+  ...jobActionEndpoints,
+  ...bulkActionEndpoints,
   ...jobExplanation,
   ...refunds,
   ...webhooks,

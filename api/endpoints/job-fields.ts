@@ -51,9 +51,3 @@ export async function findJobOfAnyOrganization(
 export const jobWithOrganization = jobSchema
   .extend({ organizationId: z.string() })
   .meta({ id: 'OwnedJob' });
-
-/** Returns the fields with which the log of operator actions identifies a job. */
-export const toActionSubject = ({ id, organizationId }: JobRecord) => ({
-  subject: id,
-  organizationId,
-});

@@ -14,7 +14,7 @@ const placeFields = new Set(['identity', 'stackTrace', 'binaryChecksum']);
 /** Replaces the private data in a history. Equal ids receive the same replacement. */
 export function scrubHistory(history: Value): Value {
   const replacements = new Map<string, string>();
-  const idPattern = /\b(job|org|key|usr|req|file|chat|bulk|evt)_[0-9a-f]{32}\b/g;
+  const idPattern = /\b(job|org|key|usr|req|file|chat|bulk|evt|act)_[0-9a-f]{32}\b/g;
   const uuidPattern = /\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b/g;
   const replaceId = (id: string, make: (count: string) => string): string => {
     const existing = replacements.get(id);

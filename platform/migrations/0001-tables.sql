@@ -726,6 +726,38 @@ CREATE TABLE admin_action (
 );
 CREATE INDEX admin_action_of_organization ON admin_action (organization_id, id);
 
+-- Actions of operators on many jobs. A workflow with the same id performs them, and records an
+-- `admin_action` for each job.
+CREATE TABLE bulk_action (
+  id text PRIMARY KEY,
+  action text NOT NULL CHECK (action IN ('cancel', 'reverify', 'resettle', 'redeliver', 'refund')),
+  -- Filter and options of the request.
+  request jsonb NOT NULL,
+  -- Operator and Idempotency-Key of the request; null if it has no key.
+  request_key text UNIQUE,
+  actor text NOT NULL,
+  reason text NOT NULL,
+  request_id text NOT NULL,
+  status text NOT NULL DEFAULT 'running' CHECK (status IN ('running', 'completed', 'canceled')),
+  created_at timestamptz NOT NULL DEFAULT clock_timestamp(),
+  completed_at timestamptz,
+  CHECK ((status = 'running') = (completed_at IS NULL))
+);
+CREATE INDEX bulk_action_open ON bulk_action (id) WHERE completed_at IS NULL;
+
+-- Jobs of bulk actions, chosen when the bulk action started. `rejected`: the action was not possible.
+CREATE TABLE bulk_action_job (
+  bulk_action_id text NOT NULL REFERENCES bulk_action,
+  job_id text NOT NULL,
+  -- Reserved credits of the job, or its charged credits that were not refunded.
+  credits micro NOT NULL,
+  state text NOT NULL DEFAULT 'waiting' CHECK (state IN ('waiting', 'done', 'rejected')),
+  error jsonb,
+  PRIMARY KEY (bulk_action_id, job_id),
+  CHECK ((state = 'rejected') = (error IS NOT NULL))
+);
+CREATE INDEX bulk_action_job_open ON bulk_action_job (bulk_action_id, job_id) WHERE state = 'waiting';
+
 -- Results of the last audits: of the changes since the audit before, and of all rows.
 CREATE TABLE last_audit (
   scope text PRIMARY KEY CHECK (scope IN ('changes', 'all')),

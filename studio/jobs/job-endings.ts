@@ -25,13 +25,23 @@ export async function cancelJob(
   job: JobRecord,
 ): Promise<JobRecord> {
   if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
-  const { id: jobId, organizationId } = job;
+  await requestCancel(client, job);
+  return awaitCancel(jobWaits, job);
+}
+
+/** Requests cancellation of the workflow of a job, if it exists. */
+export async function requestCancel(client: Client, { id }: JobRecord): Promise<void> {
   try {
-    const handle = client.workflow.getHandle(jobWorkflowId(jobId));
+    const handle = client.workflow.getHandle(jobWorkflowId(id));
     await callTemporal(client, () => handle.cancel());
   } catch (error) {
     if (!(error instanceof WorkflowNotFoundError)) throw error;
   }
+}
+
+/** Waits up to five seconds for a canceled job to end, and returns the job. */
+export async function awaitCancel(jobWaits: JobWaits, job: JobRecord): Promise<JobRecord> {
+  const { id: jobId, organizationId } = job;
   return (await jobWaits.awaitEnd({ organizationId, jobId }, cancelWaitMs)) ?? job;
 }
 

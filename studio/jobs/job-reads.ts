@@ -181,7 +181,7 @@ const planRow = z.object({
 export type { JobRecord };
 
 /** Filter of jobs. */
-interface JobFilter extends RecordFilter {
+export interface JobFilter extends RecordFilter {
   /** `open`: queued or in progress. */
   status?: 'open' | 'queued' | 'in_progress' | 'completed' | 'failed' | 'canceled' | undefined;
   type?: string | undefined;
@@ -313,7 +313,7 @@ async function readMissing(
 }
 
 /** Builds the conditions of a filter. Of the jobs that a search finds, `limit` newest ones match. */
-function buildConditions(
+export function buildConditions(
   organizationId: string | null,
   filter: JobFilter & { limit: number },
   page: readonly FragmentSqlToken[] = [],

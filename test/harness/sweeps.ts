@@ -1,6 +1,7 @@
 /** Runs the sweeper in the process of the test, when the test needs a pass. */
 import { createRelays } from '../../process/services.ts';
 import type { Config } from '../../platform/config.ts';
+import { createBulkActions } from '../../studio/jobs/bulk-actions.ts';
 import { createBulkWorkflows } from '../../studio/bulk/bulk-workflow.ts';
 import { sweep } from '../../worker/sweeper.ts';
 import type { TestGateway } from './gateway.ts';
@@ -14,6 +15,15 @@ export function sweepOnce(
   const { webhookRelay } = createRelays(services, client, config);
   const { pool, logger } = services;
   const bulkWorkflows = createBulkWorkflows({ pool, client, config, logger });
+  const bulkActions = createBulkActions({ pool, client, config, logger });
   const prepareServer = () => Promise.resolve();
-  return sweep({ config, services, client, webhookRelay, bulkWorkflows, prepareServer });
+  return sweep({
+    config,
+    services,
+    client,
+    webhookRelay,
+    bulkWorkflows,
+    bulkActions,
+    prepareServer,
+  });
 }

@@ -198,6 +198,10 @@ interface Body {
   data: BulkResource;
 }
 
+interface BulkActionBody {
+  data: { bulkActionId: string; done: number };
+}
+
 /** Bulk jobs of items that cost between 2.5 and 5 credits, and their end. */
 const bulks = [
   { name: 'completed', count: 3 },
@@ -232,6 +236,25 @@ describe.concurrent('each end of a bulk job', () => {
     const [status] = name.split('-');
     expect(await read()).toMatchObject({ status, done: true, counts: { running: 0 } });
     ended.set(`studioBulk.${name}`, handle);
+  });
+});
+
+describe('each end of a bulk action', () => {
+  it.for(['completed', 'canceled'])('bulkAction.%s', async (status, { expect }) => {
+    const { key, organizationId } = await gateway.newCaller();
+    for (const prompt of ['a tree', 'a pier', 'a hill'])
+      await gateway.untilDone(await gateway.startImage({ prompt }, key), key);
+    const filter = { organizationId };
+    const body = { action: 'refund', filter, dryRun: false, perSecond: 1 };
+    const { data } = (await gateway.admin<BulkActionBody>('/bulk-actions', body)).body;
+    const handle = gateway.getWorkflow(data.bulkActionId);
+    const read = () => gateway.admin<BulkActionBody>(`/bulk-actions/${data.bulkActionId}`);
+    if (status === 'canceled') {
+      await until(async () => (await read()).body.data.done === 1);
+      await handle.cancel();
+    }
+    expect(await handle.result()).toMatchObject({ status });
+    ended.set(`bulkAction.${status}`, handle);
   });
 });
 

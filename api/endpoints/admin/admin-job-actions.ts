@@ -1,19 +1,12 @@
 /** Operator endpoints that cancel, check or settle a job. */
 import { z } from 'zod';
 import type { JobRecord } from '../../../studio/jobs/job-reads.ts';
-import { jobWorkflow, requestCheck, readWorkflow } from '../../../studio/jobs/job-workflow.ts';
-import { GatewayError } from '../../../domain/errors.ts';
-import { recordAction } from '../../../identity/operators.ts';
-import { cancelJob, resettle } from '../../../studio/jobs/job-endings.ts';
+import { jobWorkflow, readWorkflow } from '../../../studio/jobs/job-workflow.ts';
+import { awaitCancel } from '../../../studio/jobs/job-endings.ts';
 import { operatorFields, toData, dataSchema } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 import { jobSummary, formatJobSummary } from './admin-jobs.ts';
-import {
-  findJobOfAnyOrganization,
-  jobWithOrganization,
-  toActionSubject,
-  jobChangeRequest,
-} from '../job-fields.ts';
+import { findJobOfAnyOrganization, jobWithOrganization, jobChangeRequest } from '../job-fields.ts';
 
 const path = '/api/admin/v1/jobs';
 
@@ -45,7 +38,7 @@ function formatJobState(job: JobRecord): Omit<z.infer<typeof jobStateSchema>, 'f
 }
 
 /** Endpoints that change a job. */
-export const jobActions = defineSection('Jobs', {
+export const jobActionEndpoints = defineSection('Jobs', {
   cancelJob: defineEndpoint({
     route: `POST ${path}/:jobId/cancel`,
     summary: 'Cancel a job',
@@ -53,12 +46,11 @@ export const jobActions = defineSection('Jobs', {
     response: dataSchema(jobWithOrganization),
     responses: { 200: 'The job has ended.', 202: 'The provider has not decided the outcome yet.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'JOB_ALREADY_DONE'],
-    async handle({ ctx, ...call }, { pool, jobOverview, client, jobWaits, view }) {
+    async handle({ ctx, ...call }, { jobOverview, jobActions, jobWaits, view }) {
       const job = await findJobOfAnyOrganization(call, { jobOverview });
-      if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
-      await recordAction(pool, call, { ...toActionSubject(job), action: 'job.cancel_requested' });
+      await jobActions.cancel(job, call);
       const { organizationId } = job;
-      const updatedJob = await cancelJob({ client, jobWaits }, job);
+      const updatedJob = await awaitCancel(jobWaits, job);
       ctx.status = updatedJob.status === 'open' ? 202 : 200;
       return toData({ ...(await view.resource(updatedJob)), organizationId });
     },
@@ -77,14 +69,12 @@ export const jobActions = defineSection('Jobs', {
       }),
     ),
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED'],
-    async handle(request, { pool, jobOverview, checkCalls, client }) {
+    async handle(request, { jobOverview, jobActions, client }) {
       const job = await findJobOfAnyOrganization(request, { jobOverview });
-      await recordAction(pool, request, { ...toActionSubject(job), action: 'job.reverified' });
-      const findings = await checkCalls(job.id);
-      const workflowSignaled = job.status === 'open' && (await requestCheck(client, job.id));
+      const checked = await jobActions.reverify(job, request);
       const updatedJob = await findJobOfAnyOrganization(request, { jobOverview });
       const workflow = await readWorkflow(client, job.id);
-      return toData({ ...formatJobState(updatedJob), workflow, workflowSignaled, findings });
+      return toData({ ...formatJobState(updatedJob), workflow, ...checked });
     },
   }),
 
@@ -112,17 +102,9 @@ export const jobActions = defineSection('Jobs', {
       'JOB_RUNNING',
       'OUTCOME_UNDECIDED',
     ],
-    async handle({ ctx, ...call }, services) {
-      const { pool, jobOverview } = services;
+    async handle({ ctx, ...call }, { jobOverview, jobActions }) {
       const job = await findJobOfAnyOrganization(call, { jobOverview });
-      if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
-      const { release } = call.body;
-      await recordAction(pool, call, {
-        ...toActionSubject(job),
-        action: 'job.resettled',
-        details: { release },
-      });
-      const resettlement = await resettle(job, release, services);
+      const resettlement = await jobActions.resettle(job, call, call.body);
       ctx.status = resettlement.decision === 'taken_up' ? 202 : 200;
       return toData({
         ...formatJobState(await findJobOfAnyOrganization(call, { jobOverview })),

@@ -64,6 +64,19 @@ export function formatJobSummary(
   };
 }
 
+/** Conditions that choose jobs of all organizations. */
+export const jobConditions = {
+  organizationId: idField('organization').optional(),
+  status: status.optional(),
+  type: jobType.optional(),
+  provider: z.string().max(64).optional(),
+  errorCode: z.enum(keysOf(errorTable)).optional(),
+  search: jobSearch,
+  model: recordFilter.model,
+  after: recordFilter.after,
+  before: recordFilter.before,
+};
+
 /** Endpoint that lists jobs. */
 export const jobs = defineSection('Jobs', {
   listJobs: defineEndpoint({
@@ -71,15 +84,7 @@ export const jobs = defineSection('Jobs', {
     summary: 'List jobs, newest first',
     request: {
       query: z.strictObject({
-        organizationId: idField('organization').optional(),
-        status: status.optional(),
-        type: jobType.optional(),
-        provider: z.string().max(64).optional(),
-        errorCode: z.enum(keysOf(errorTable)).optional(),
-        search: jobSearch,
-        model: recordFilter.model,
-        after: recordFilter.after,
-        before: recordFilter.before,
+        ...jobConditions,
         limit: pageLimit,
         cursor: idField('job').optional(),
       }),

@@ -1,14 +1,10 @@
 /** Operator endpoint that refunds charged jobs. */
 import { z } from 'zod';
-import { creditsFromMicro, microFromCredits } from '../../../domain/credits.ts';
-import { fieldError, GatewayError } from '../../../domain/errors.ts';
-import { formatReceived } from '../../../domain/field-messages.ts';
-import type { RefundResult } from '../../../ledger/ledger.ts';
-import { recordAction } from '../../../identity/operators.ts';
+import { creditsFromMicro } from '../../../domain/credits.ts';
 import { operatorFields, exampleOperatorFields } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 import { creditAmount, creditChangeId, creditChangeHeaders } from './admin-credits.ts';
-import { findJobOfAnyOrganization, toActionSubject, jobChangeRequest } from '../job-fields.ts';
+import { findJobOfAnyOrganization, jobChangeRequest } from '../job-fields.ts';
 
 /** Endpoint that refunds a job, in full or in part. */
 export const refunds = defineSection('Jobs', {
@@ -46,53 +42,18 @@ export const refunds = defineSection('Jobs', {
       },
     },
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'JOB_NOT_REFUNDABLE', 'IDEMPOTENCY_KEY_REUSED'],
-    async handle({ ctx, ...call }, { pool, jobOverview, ledger }) {
+    async handle({ ctx, ...call }, { jobOverview, jobActions }) {
       const job = await findJobOfAnyOrganization(call, { jobOverview });
-      const { id: refundId, credits, actor, reason } = call.body;
-      const refund = await ledger.refund({
-        organizationId: job.organizationId,
-        id: job.id,
-        refundId,
-        amountMicro: credits === undefined ? undefined : microFromCredits(credits),
-        actor,
-        reason,
-      });
-      // The job was archived after it was found.
-      if (refund.verdict === 'not_reserved')
-        throw new GatewayError(await jobOverview.missing(job.id));
-      if (refund.verdict === 'mismatch') throw new GatewayError('IDEMPOTENCY_KEY_REUSED');
-      if (refund.verdict === 'not_refundable') throw refundError(refund, credits);
-      const amountCredits = creditsFromMicro(refund.amount);
-      // The refund is committed: a crash here loses its record until the request is repeated.
-      await recordAction(pool, call, {
-        ...toActionSubject(job),
-        action: 'job.refunded',
-        details: { id: refundId, credits: amountCredits },
-        actionKey: `refund:${job.id}:${refundId}`,
-      });
+      const { id: refundId, credits } = call.body;
+      const refund = await jobActions.refund(job, call, { refundId, credits });
       if (refund.repeated) ctx.set('Idempotent-Replayed', 'true');
       return {
         success: true as const,
         repeated: refund.repeated,
-        credits: amountCredits,
+        credits: creditsFromMicro(refund.amount),
         refunded: creditsFromMicro(refund.refunded),
         available: creditsFromMicro(refund.balance.available),
       };
     },
   }),
 });
-
-/** Returns the error for a rejected refund: nothing is left to refund, or less than requested. */
-function refundError(
-  { state, charged, refunded }: Extract<RefundResult, { verdict: 'not_refundable' }>,
-  credits: number | undefined,
-): GatewayError {
-  const remainingCredits = creditsFromMicro(charged - refunded);
-  const amounts = { charged: creditsFromMicro(charged), refunded: creditsFromMicro(refunded) };
-  if (remainingCredits > 0) {
-    const requirement = `must be at most ${remainingCredits}, the charged credits that have not been refunded yet`;
-    return fieldError('INVALID_REQUEST', 'credits', `${requirement}${formatReceived(credits)}`);
-  }
-  const message = `Only charged credits can be refunded: the job is ${state}, ${amounts.charged} credits were charged and ${amounts.refunded} refunded.`;
-  return new GatewayError('JOB_NOT_REFUNDABLE', message, { body: { state, ...amounts } });
-}

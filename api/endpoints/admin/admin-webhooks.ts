@@ -1,21 +1,17 @@
 /** Operator endpoints that list, get and redeliver job webhooks. */
 import { z } from 'zod';
-import type { ListedWebhook } from '../../../webhooks/webhooks.ts';
-import { GatewayError } from '../../../domain/errors.ts';
+import { findWebhook, type ListedWebhook } from '../../../webhooks/webhooks.ts';
 import { toResponse } from '../../../domain/json.ts';
-import { recordAction } from '../../../identity/operators.ts';
 import { toData, toPage, idField, dataSchema, pageLimit, pageSchema } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 import {
   listedWebhook,
-  redeliver,
   buildWebhookResponse,
   webhookCursor,
   webhookSummary,
-  findWebhook,
   webhookSchema,
 } from '../caller-webhooks.ts';
-import { findJobOfAnyOrganization, toActionSubject, jobChangeRequest } from '../job-fields.ts';
+import { findJobOfAnyOrganization, jobChangeRequest } from '../job-fields.ts';
 
 const path = '/api/admin/v1/jobs/:jobId/webhook';
 
@@ -73,14 +69,10 @@ export const webhooks = defineSection('Webhooks', {
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'NOT_FOUND', 'JOB_NOT_DONE'],
     async handle(call, services) {
       const job = await findJobOfAnyOrganization(call, services);
+      await services.jobActions.redeliver(job, call);
       const { id: jobId, organizationId } = job;
       const webhook = await findWebhook(services.webhooks, { jobId, organizationId });
-      if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
-      await recordAction(services.pool, call, {
-        ...toActionSubject(job),
-        action: 'webhook.redelivery_requested',
-      });
-      return toData(await redeliver(services, webhook));
+      return toData(await buildWebhookResponse(services.webhooks, webhook));
     },
   }),
 });

@@ -4,6 +4,7 @@ import { addAction } from '../actions.ts';
 import { addActionCommands } from './admin-actions.ts';
 import { addArchive } from './admin-archive.ts';
 import { addAudit } from './admin-audit.ts';
+import { addBulkActionCommands } from './admin-bulk-actions.ts';
 import { addCreditCommands } from './admin-credits.ts';
 import { addJobExplanation } from './admin-job.ts';
 import { addOperatorCommands } from './admin-operators.ts';
@@ -32,5 +33,6 @@ export function createAdminCommand(): Command {
   addAudit(admin);
   addArchive(admin);
   addActionCommands(admin);
+  addBulkActionCommands(admin);
   return admin;
 }

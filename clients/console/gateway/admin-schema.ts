@@ -60,6 +60,16 @@ export interface paths {
         /** List jobs, newest first */
         get: operations["listJobs"];
     };
+    "/api/admin/v1/bulk-actions": {
+        parameters: {};
+        /** List bulk actions, newest first */
+        get: operations["listBulkActions"];
+    };
+    "/api/admin/v1/bulk-actions/{bulkActionId}": {
+        parameters: {};
+        /** Get the progress of a bulk action, and the jobs on which it was not possible */
+        get: operations["getBulkAction"];
+    };
     "/api/admin/v1/jobs/{jobId}": {
         parameters: {};
         /** Explain a job: its organization, steps, credits and possible next steps */
@@ -354,6 +364,72 @@ export interface components {
             data: {
                 [key: string]: unknown;
             } | null;
+        };
+        BulkActionProgress: {
+            bulkActionId: string;
+            /** @enum {string} */
+            action: "cancel" | "reverify" | "resettle" | "redeliver" | "refund";
+            /** @enum {string} */
+            status: "running" | "completed" | "canceled";
+            actor: string;
+            reason: string;
+            requestId: string;
+            jobs: number;
+            waiting: number;
+            done: number;
+            rejected: number;
+            /** Format: date-time */
+            createdAt: string;
+            completedAt: string | null;
+            /** @description Reserved credits of the jobs, or their charged credits that were not refunded. */
+            credits: number;
+            request: {
+                [key: string]: components["schemas"]["__schema0"];
+            };
+            /** @description The first 100 jobs on which the action was not possible, and why. */
+            rejections: {
+                jobId: string;
+                error: {
+                    code: string;
+                    message: string;
+                };
+            }[];
+        };
+        BulkActionPreview: {
+            /** @constant */
+            dryRun: true;
+            /** @enum {string} */
+            action: "cancel" | "reverify" | "resettle" | "redeliver" | "refund";
+            /** @description Number of chosen jobs. */
+            jobs: number;
+            /** @description Number of them that the action can change. */
+            applicable: number;
+            /** @description Credits of the jobs that the action can change. */
+            credits: number;
+            /** @description Ids of the first ten jobs. */
+            sample: string[];
+        };
+        BulkAction: {
+            bulkActionId: string;
+            /** @enum {string} */
+            action: "cancel" | "reverify" | "resettle" | "redeliver" | "refund";
+            /** @enum {string} */
+            status: "running" | "completed" | "canceled";
+            actor: string;
+            reason: string;
+            requestId: string;
+            jobs: number;
+            waiting: number;
+            done: number;
+            rejected: number;
+            /** Format: date-time */
+            createdAt: string;
+            completedAt: string | null;
+            /** @description Reserved credits of the jobs, or their charged credits that were not refunded. */
+            credits: number;
+            request: {
+                [key: string]: components["schemas"]["__schema0"];
+            };
         };
         JobExplanation: {
             jobId: string;
@@ -749,6 +825,9 @@ export interface components {
             revokedAt: string | null;
             lastUsedAt: string | null;
         };
+        __schema0: string | number | boolean | null | components["schemas"]["__schema0"][] | {
+            [key: string]: components["schemas"]["__schema0"];
+        };
     };
     responses: never;
     parameters: never;
@@ -1027,6 +1106,47 @@ export interface operations {
                         data: components["schemas"]["JobLine"][];
                         hasMore: boolean;
                         nextCursor: string | null;
+                    };
+                };
+            };
+        };
+    };
+    listBulkActions: {
+        parameters: {
+            query?: {
+                limit?: number;
+                cursor?: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["BulkAction"][];
+                        hasMore: boolean;
+                        nextCursor: string | null;
+                    };
+                };
+            };
+        };
+    };
+    getBulkAction: {
+        parameters: {
+            path: {
+                bulkActionId: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["BulkActionProgress"];
                     };
                 };
             };

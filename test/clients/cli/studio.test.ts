@@ -341,6 +341,20 @@ describe('studio admin', () => {
     expect(missing).toMatchObject({ status: 1, stderr: expect.stringContaining('JOB_NOT_FOUND') });
   });
 
+  it('counts the jobs of a bulk action, and acts on them with --run', async () => {
+    const caller = await gateway.newCaller();
+    const jobId = await gateway.startImage({ prompt: 'a lighthouse' }, caller.key);
+    await gateway.untilDone(jobId, caller.key);
+    const start = `bulk-action start refund --org ${caller.organizationId}`;
+    expect((await change(start)).stdout).toMatch(/^jobs +1$[^]*--run/m);
+    const id = /act_\w+/.exec((await change(`${start} --run`)).stdout)?.[0];
+    await expect
+      .poll(async () => (await admin(`bulk-action show ${id}`)).stdout)
+      .toMatch(/^status +completed$[^]*^done +1$/m);
+    expect((await admin('bulk-action list')).stdout).toContain(id);
+    expect((await change(`bulk-action cancel ${id}`)).status).toBe(0);
+  });
+
   it('creates a key for each operator, and records the operator’s name', async () => {
     const { stdout } = await change('operator create paul');
     const key = /^key +(gk_oper_\w+)$/m.exec(stdout)?.[1] ?? '';

@@ -92,6 +92,36 @@ describeInBrowser('the console of an operator', () => {
     expect(problems).toEqual([]);
   });
 
+  it('acts on selected jobs and on all that match, after a dry run', async () => {
+    const prompt = '[[slow:900s]] an owl among many';
+    const jobIds = await Promise.all([1, 2].map(() => gateway.startImage({ prompt })));
+    await Promise.all(jobIds.map(gateway.untilAccepted));
+    const { page, problems } = await openAsOperator();
+    await visit(page, 'All jobs');
+    await page.getByLabel('Open for at least').selectOption('any time');
+    for (const jobId of jobIds)
+      await page.getByRole('checkbox', { name: `Select ${jobId}` }).check();
+    await page.getByRole('button', { name: 'Act on 2 selected' }).click();
+    const dialog = page.getByRole('dialog');
+    await dialog.getByLabel('Action').selectOption('cancel');
+    await dialog.getByText('2 of 2 jobs can be changed, 7.80 credits').waitFor();
+    await expectAccessible(page);
+    await confirm(page, 'Run', 'ticket 9');
+    const started = page.getByRole('region', { name: 'Bulk actions' });
+    await started.getByText('cancel: ticket 9').waitFor();
+    await started.getByText('2 of 2 done').waitFor();
+    for (const jobId of jobIds) {
+      expect((await gateway.untilDone(jobId)).body.data.status).toBe('canceled');
+      const recorded = { action: 'job.cancel_requested', reason: 'ticket 9' };
+      expect(await actions(jobId)).toEqual([recorded]);
+    }
+    await page.getByLabel('Search jobs').fill('an owl among many');
+    await page.getByRole('button', { name: 'Act on all matching' }).click();
+    await dialog.getByLabel('Action').selectOption('refund');
+    await dialog.getByText('0 of 0 jobs can be changed').waitFor();
+    expect(problems).toEqual([]);
+  });
+
   it('shows the attempts at each provider of a job that a second provider accepted', async () => {
     await gateway.sandbox.inject({ match: 'openai/gpt-image-2', faults: 'submit:503x9' });
     const prompt = 'an owl that moved';

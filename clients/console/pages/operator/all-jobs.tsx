@@ -12,6 +12,7 @@ import { SearchField } from '../../parts/search-field.tsx';
 import { State } from '../../parts/state.tsx';
 import type { Column } from '../../parts/table.tsx';
 import { RelativeTime } from '../../parts/times.tsx';
+import { BulkActionButton } from './bulk-actions.tsx';
 import { JobLink, OrganizationLink } from './links.tsx';
 import { providersQuery } from './providers-query.ts';
 
@@ -72,6 +73,7 @@ const columns: Column<OperatorSchemas['JobLine']>[] = [
 export function AllJobs() {
   const [search, change] = useQueryString();
   const filter = pickValues(search, filterNames);
+  const isFiltered = Object.keys(filter).length > 0;
   const jobs = usePages({
     queryKey: ['operator', 'jobs', filter],
     read: (cursor) =>
@@ -92,8 +94,14 @@ export function AllJobs() {
         columns={columns}
         {...jobs}
         rowId={({ jobId }) => jobId}
-        empty={Object.keys(filter).length === 0 ? 'No jobs yet' : 'No jobs match'}
-      />
+        empty={isFiltered ? 'No jobs match' : 'No jobs yet'}
+      >
+        <BulkActionButton
+          label="Act on all matching"
+          filter={filter}
+          disabledReason={isFiltered ? null : 'Choose a filter first.'}
+        />
+      </Panel>
     </>
   );
 }

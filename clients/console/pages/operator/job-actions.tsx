@@ -5,7 +5,8 @@ import type { FieldReader } from '../../parts/dialog.tsx';
 import { ActionMenu } from '../../parts/menu.tsx';
 import { OperatorDialog } from './operator-action.tsx';
 
-const actions = {
+/** Actions with their labels and effects. */
+export const jobActions = {
   reverify: {
     verb: 'Reverify',
     title: 'Check the calls with the provider',
@@ -30,7 +31,7 @@ const actions = {
   },
 } as const;
 /** Name of an action on a job. */
-export type JobAction = keyof typeof actions;
+export type JobAction = keyof typeof jobActions;
 const names = ['reverify', 'resettle', 'cancel'] as const satisfies readonly JobAction[];
 
 interface JobActionsProps {
@@ -44,20 +45,20 @@ interface JobActionsProps {
 /** Shows the recommended action as a button, and the others in a menu. */
 export function JobActions({ jobId, isDone, recommended }: JobActionsProps) {
   const [opened, setOpened] = useState<JobAction | null>(null);
-  const dialog = opened && actions[opened];
+  const dialog = opened && jobActions[opened];
   const others = names.filter((name) => name !== recommended);
   return (
     <div className="row actions">
       <button type="button" onClick={() => setOpened(recommended)}>
-        {actions[recommended].verb}
+        {jobActions[recommended].verb}
       </button>
       <ActionMenu
         label="More actions"
         actions={others.map((name) => ({
-          label: actions[name].verb,
-          hint: actions[name].hint,
-          isDangerous: actions[name].isDangerous,
-          disabledReason: isDone && actions[name].requiresOpenJob ? 'The job has ended.' : null,
+          label: jobActions[name].verb,
+          hint: jobActions[name].hint,
+          isDangerous: jobActions[name].isDangerous,
+          disabledReason: isDone && jobActions[name].requiresOpenJob ? 'The job has ended.' : null,
           perform: () => setOpened(name),
         }))}
       >

@@ -11,6 +11,7 @@ import { State } from '../../parts/state.tsx';
 import type { Column } from '../../parts/table.tsx';
 import { RelativeTime } from '../../parts/times.tsx';
 import { AllJobs } from './all-jobs.tsx';
+import { BulkActionButton, BulkActions } from './bulk-actions.tsx';
 import { JobActions, type JobAction } from './job-actions.tsx';
 import { JobLink, OrganizationLink, TypeAndModel } from './links.tsx';
 
@@ -24,6 +25,7 @@ export function OperatorJobs() {
   return (
     <div className="stack">
       <StuckJobs />
+      <BulkActions />
       <UnknownOutcomes />
       <AllJobs />
     </div>
@@ -91,6 +93,7 @@ const stuckColumns: Column<StuckWork>[] = [
 ];
 
 function StuckJobs() {
+  const [selected, setSelected] = useState<readonly string[]>([]);
   const [olderThanSeconds, setAge] = useState<(typeof minimumAges)[number][0]>(300);
   const { data, error } = useQuery({
     queryKey: ['operator', 'stuck', olderThanSeconds],
@@ -98,15 +101,36 @@ function StuckJobs() {
       unwrap(operatorApi.GET('/api/admin/v1/stuck', { params: { query: { olderThanSeconds } } })),
     refetchInterval: refreshMs,
   });
+  // Settled jobs are no longer in the list.
+  const jobIds = selected.filter((jobId) => data?.data.some(({ id }) => id === jobId));
+  const selectColumn: Column<StuckWork> = {
+    title: 'Select',
+    cell: ({ id, kind }) =>
+      kind === 'studio' && (
+        <input
+          type="checkbox"
+          aria-label={`Select ${id}`}
+          checked={jobIds.includes(id)}
+          onChange={({ target }) =>
+            setSelected(target.checked ? [...jobIds, id] : jobIds.filter((other) => other !== id))
+          }
+        />
+      ),
+  };
   return (
     <Panel
       title="Stuck jobs"
-      columns={stuckColumns}
+      columns={[selectColumn, ...stuckColumns]}
       items={data?.data}
       rowId={({ id }) => id}
       error={error}
       empty="No stuck jobs"
     >
+      <BulkActionButton
+        label={`Act on ${jobIds.length} selected`}
+        filter={{ jobIds }}
+        disabledReason={jobIds.length === 0 ? 'Select jobs first.' : null}
+      />
       <SelectField
         label="Open for at least"
         className="check"
