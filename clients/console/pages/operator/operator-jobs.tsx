@@ -92,6 +92,27 @@ const stuckColumns: Column<StuckWork>[] = [
   },
 ];
 
+/** Creates the column with a checkbox for each job. */
+function createSelectColumn(
+  selected: readonly string[],
+  change: (jobIds: readonly string[]) => void,
+): Column<StuckWork> {
+  return {
+    title: 'Select',
+    cell: ({ id, kind }) =>
+      kind === 'studio' && (
+        <input
+          type="checkbox"
+          aria-label={`Select ${id}`}
+          checked={selected.includes(id)}
+          onChange={({ target }) =>
+            change(target.checked ? [...selected, id] : selected.filter((other) => other !== id))
+          }
+        />
+      ),
+  };
+}
+
 function StuckJobs() {
   const [selected, setSelected] = useState<readonly string[]>([]);
   const [olderThanSeconds, setAge] = useState<(typeof minimumAges)[number][0]>(300);
@@ -103,24 +124,10 @@ function StuckJobs() {
   });
   // Settled jobs are no longer in the list.
   const jobIds = selected.filter((jobId) => data?.data.some(({ id }) => id === jobId));
-  const selectColumn: Column<StuckWork> = {
-    title: 'Select',
-    cell: ({ id, kind }) =>
-      kind === 'studio' && (
-        <input
-          type="checkbox"
-          aria-label={`Select ${id}`}
-          checked={jobIds.includes(id)}
-          onChange={({ target }) =>
-            setSelected(target.checked ? [...jobIds, id] : jobIds.filter((other) => other !== id))
-          }
-        />
-      ),
-  };
   return (
     <Panel
       title="Stuck jobs"
-      columns={[selectColumn, ...stuckColumns]}
+      columns={[createSelectColumn(jobIds, setSelected), ...stuckColumns]}
       items={data?.data}
       rowId={({ id }) => id}
       error={error}
