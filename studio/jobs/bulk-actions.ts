@@ -338,11 +338,13 @@ async function actOnJob(deps: ActDeps, { jobId, bulkAction, isLast }: JobToChang
   try {
     await performAction(deps, jobId, bulkAction);
   } catch (failure) {
-    if (failure instanceof GatewayError) {
-      const { code, message } = failure;
-      if (!isRepeat || !repeatErrors.has(code)) rejection = { code, message };
-    } else if (isLast) rejection = { code: 'INTERNAL_ERROR', message: String(failure) };
-    else throw failure;
+    // While a server is away, the step fails and is repeated.
+    const isDecided = failure instanceof GatewayError && failure.status < 500;
+    if (!isDecided && !isLast) throw failure;
+    if (!(failure instanceof GatewayError))
+      rejection = { code: 'INTERNAL_ERROR', message: String(failure) };
+    else if (!isRepeat || !repeatErrors.has(failure.code))
+      rejection = { code: failure.code, message: failure.message };
   }
   const stored = rejection && sql.jsonb(rejection);
   await deps.pool.query(command`UPDATE bulk_action_job
