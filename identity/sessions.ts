@@ -11,11 +11,13 @@ import { GatewayError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 
-type Context = Pick<Koa.Context, 'cookies' | 'get' | 'method'>;
+type Context = Pick<Koa.Context, 'cookies' | 'get' | 'ip' | 'method'>;
 
 /** Maximum number of sessions of a key. A new session ends the oldest one beyond it. */
 const sessionsMax = 20;
 const lifetimeMs = 12 * 3_600_000;
+/** Maximum number of stored characters of the header `User-Agent`. */
+const userAgentMax = 300;
 const safeMethods = ['GET', 'HEAD'];
 
 const sessionRow = z.object({
@@ -31,6 +33,8 @@ export type Session = z.infer<typeof sessionRow>;
 const keySession = z.object({
   sessionId: z.string(),
   keyId: z.string(),
+  userAgent: z.string().nullable(),
+  address: z.string().nullable(),
   createdAtMs: z.number(),
   expiresAtMs: z.number(),
 });
@@ -52,6 +56,10 @@ function isFromConsole(ctx: Context, publicUrl: URL): boolean {
   const origin = ctx.get('origin');
   return origin === publicUrl.origin || origin === `${publicUrl.protocol}//${ctx.get('host')}`;
 }
+
+/** Returns the browser and the address that the row of a new session keeps. */
+const describeClient = (ctx: Context): FragmentSqlToken =>
+  sql.fragment`${ctx.get('user-agent').slice(0, userAgentMax)}, ${ctx.ip.replace(/^::ffff:/, '')}`;
 
 /** Creates the functions that manage the sessions of one cookie. */
 export function createSessions({ pool, cookie, path, publicBaseUrl }: SessionsOptions) {
@@ -94,9 +102,10 @@ export function createSessions({ pool, cookie, path, publicBaseUrl }: SessionsOp
             OR id IN (SELECT id FROM console_session
               WHERE key_id = ${keyId} OR operator_mac = decode(${operatorMac}, 'hex')
               ORDER BY id DESC OFFSET ${sessionsMax - 1}))
-        INSERT INTO console_session (id, token_hash, key_id, operator_mac, name, expires_at)
+        INSERT INTO console_session
+          (id, token_hash, key_id, operator_mac, name, user_agent, address, expires_at)
         VALUES (${newId('session')}, decode(${hash('sha256', token)}, 'hex'), ${keyId},
-          decode(${operatorMac}, 'hex'), ${name}, to_timestamp(${expiresAtMs / 1000}))`);
+          decode(${operatorMac}, 'hex'), ${name}, ${describeClient(ctx)}, to_timestamp(${expiresAtMs / 1000}))`);
       setCookie(ctx, token);
       return { expiresAtMs };
     },
@@ -132,8 +141,8 @@ export function createKeySessions(pool: DatabasePool) {
     /** Lists the sessions of a user's keys, newest first. */
     list: (userId: string): Promise<readonly KeySession[]> =>
       pool.any(sql.type(keySession)`
-        SELECT s.id AS "sessionId", s.key_id AS "keyId", s.created_at AS "createdAtMs",
-          s.expires_at AS "expiresAtMs"
+        SELECT s.id AS "sessionId", s.key_id AS "keyId", s.user_agent AS "userAgent", s.address,
+          s.created_at AS "createdAtMs", s.expires_at AS "expiresAtMs"
         FROM console_session s JOIN api_key k ON k.id = s.key_id
         WHERE k.user_id = ${userId} AND k.revoked_at IS NULL
           AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())

@@ -17,6 +17,13 @@ const session = z.object({ expiresAt: time });
 const listedSession = session.extend({
   sessionId: z.string(),
   keyId: z.string(),
+  userAgent: z
+    .string()
+    .nullable()
+    .meta({ description: 'Browser that signed in: the start of its header `User-Agent`.' }),
+  address: z.string().nullable().meta({
+    description: 'IP address from which the sign-in reached the API; that of a proxy before it.',
+  }),
   createdAt: time,
 });
 const linkRowSchema = z.object({ keyId: z.string() });

@@ -10,12 +10,14 @@ import { Shell } from './parts/shell.tsx';
 import { Loading } from './parts/states.tsx';
 
 const Playground = lazy(() => import('./pages/playground/playground.tsx'));
+const Compare = lazy(() => import('./pages/playground/compare.tsx'));
 const Pipelines = lazy(() => import('./pages/playground/pipelines.tsx'));
 const Chat = lazy(() => import('./pages/playground/chat.tsx'));
 const Jobs = lazy(() => import('./pages/job/jobs.tsx'));
 const OneJob = lazy(() => import('./pages/job/one-job.tsx'));
 const Bulk = lazy(() => import('./pages/bulk/bulk.tsx'));
 const OneBulk = lazy(() => import('./pages/bulk/one-bulk.tsx'));
+const Files = lazy(() => import('./pages/files/files.tsx'));
 const Keys = lazy(() => import('./pages/keys/keys.tsx'));
 const Usage = lazy(() => import('./pages/usage/usage.tsx'));
 const Webhooks = lazy(() => import('./pages/webhooks/webhooks.tsx'));
@@ -103,11 +105,13 @@ function Pages() {
           </Route>
           <Route path="/playground/chat" component={Chat} />
           <Route path="/playground/pipelines" component={Pipelines} />
+          <Route path="/playground/compare" component={Compare} />
           <Route path="/playground/*?">{(params) => <Playground name={params['*'] ?? ''} />}</Route>
           <Route path="/jobs" component={Jobs} />
           <Route path="/jobs/:jobId">{({ jobId }) => <OneJob jobId={jobId} />}</Route>
           <Route path="/bulk" component={Bulk} />
           <Route path="/bulk/:bulkId">{({ bulkId }) => <OneBulk bulkId={bulkId} />}</Route>
+          <Route path="/files" component={Files} />
           <Route path="/keys" component={Keys} />
           <Route path="/usage" component={Usage} />
           <Route path="/webhooks" component={Webhooks} />

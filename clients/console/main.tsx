@@ -42,9 +42,11 @@ const client = new QueryClient({
 });
 
 applyTheme();
-document.addEventListener('keydown', ({ key, metaKey, ctrlKey, target }) => {
-  if (key !== 'Enter' || !(metaKey || ctrlKey) || !(target instanceof Element)) return;
-  target.closest('form')?.requestSubmit();
+document.addEventListener('keydown', ({ key, metaKey, ctrlKey, repeat, target }) => {
+  if (key !== 'Enter' || !(metaKey || ctrlKey) || repeat || !(target instanceof Element)) return;
+  const form = target.closest('form');
+  // While a request runs, the button is disabled, which does not stop `requestSubmit`.
+  if (!form?.querySelector('[type=submit]:disabled')) form?.requestSubmit();
 });
 const container = document.querySelector('#console');
 if (container) {

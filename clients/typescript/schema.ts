@@ -5485,6 +5485,10 @@ export interface components {
                 expiresAt: string;
                 sessionId: string;
                 keyId: string;
+                /** @description Browser that signed in: the start of its header `User-Agent`. */
+                userAgent: string | null;
+                /** @description IP address from which the sign-in reached the API; that of a proxy before it. */
+                address: string | null;
                 /** Format: date-time */
                 createdAt: string;
             }[];

@@ -87,6 +87,9 @@ CREATE TABLE console_session (
   operator_mac bytea,
   -- Name of the operator that is recorded with the operator's actions.
   name text,
+  -- Browser and address of the sign-in, by which a user recognizes the session.
+  user_agent text,
+  address text,
   created_at timestamptz NOT NULL DEFAULT now(),
   expires_at timestamptz NOT NULL,
   CHECK ((key_id IS NULL) <> (operator_mac IS NULL))

@@ -162,7 +162,7 @@ it('a key has at most twenty sessions, all of which are listed, and none of anot
 
 it('a session that has ended closes its event streams, and no others', async () => {
   const { key, keyId, cookie } = await newSession();
-  const signal = AbortSignal.timeout(20_000);
+  const signal = AbortSignal.timeout(120_000);
   const open = (headers: Record<string, string>) =>
     fetch(`${gateway.url}/api/v1/studio/jobs/events`, { headers, signal });
   const ofSession = await open({ cookie });

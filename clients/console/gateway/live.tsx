@@ -95,6 +95,7 @@ function updateJob(client: QueryClient, job: Job): void {
   const cachedJob = client.getQueryData<Job>(['job', job.jobId]);
   client.setQueryData(['job', job.jobId], job);
   if (!cachedJob || job.done) void client.invalidateQueries({ queryKey: ['job-count'] });
+  if (job.done) void client.invalidateQueries({ queryKey: ['files'] });
   for (const query of client.getQueryCache().findAll({ queryKey: ['jobs'] })) {
     // oxlint-disable-next-line no-unsafe-type-assertion -- pages/job/jobs.tsx builds these query keys from a filter
     const filter = query.queryKey[1] as JobFilter;

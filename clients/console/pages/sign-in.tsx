@@ -28,7 +28,10 @@ export function SignIn() {
         <span className="mark large" aria-hidden="true" />
         <h1>Studio Gateway</h1>
         {endReason && <p role="status">{endReason}</p>}
-        <p className="dim">Sign in with an API key. The browser stores a session, not the key.</p>
+        <p className="dim">
+          Sign in with an API key, from your operator or from a colleague’s page <i>API keys</i>.
+          The browser stores a session, not the key. <a href="/docs">API reference</a>
+        </p>
         <form onSubmit={submit} className="stack" aria-label="Sign in">
           <TextField
             label="API key"

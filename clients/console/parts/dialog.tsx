@@ -5,6 +5,7 @@ import { newRequestKey } from '../gateway/client.ts';
 import { ActionButton } from './action-button.tsx';
 import { copyText, selectedMessage } from './copy.ts';
 import { ErrorMessage } from './states.tsx';
+import { showToast } from './toast.tsx';
 
 interface DialogProps {
   title: string;
@@ -13,8 +14,8 @@ interface DialogProps {
   children: ReactNode;
 }
 
-// The dialog stays open as long as it is rendered.
-function Dialog({ title, onClose, children }: DialogProps) {
+/** Shows a dialog, which is open as long as it is rendered. */
+export function Dialog({ title, onClose, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
   useEffect(() => dialog.current?.showModal(), []);
@@ -36,6 +37,8 @@ interface FormDialogProps extends DialogProps {
   /** Label of the confirm button. */
   verb: string;
   isDangerous?: boolean | undefined;
+  /** Message after the action. */
+  done?: string;
   /** True if a required choice is missing that the browser's form validation does not check. */
   isIncomplete?: boolean;
   /** Performs the action. If it fails, the dialog stays open and keeps the user's input. */
@@ -44,7 +47,7 @@ interface FormDialogProps extends DialogProps {
 
 /** Shows fields and a confirm button, which is enabled once all required fields are filled. */
 export function FormDialog(props: FormDialogProps) {
-  const { title, verb, isDangerous, isIncomplete, perform, onClose, children } = props;
+  const { title, verb, isDangerous, done, isIncomplete, perform, onClose, children } = props;
   const form = useRef<HTMLFormElement>(null);
   const [isValid, setValid] = useState(false);
   const last = useRef({ content: '', key: '' });
@@ -55,7 +58,10 @@ export function FormDialog(props: FormDialogProps) {
   };
   const { mutate, isPending, error } = useMutation({
     mutationFn: (read: FieldReader) => perform(read, keyOf),
-    onSuccess: onClose,
+    onSuccess() {
+      onClose();
+      if (done !== undefined) showToast(done);
+    },
   });
   const validate = (): void => setValid(form.current?.checkValidity() ?? false);
   useEffect(validate, []);

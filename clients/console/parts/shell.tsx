@@ -1,8 +1,9 @@
 /** The frame around every page: menu, credits, the session's key, and connection problems. */
 import { useQuery } from '@tanstack/react-query';
-import { Menu as MenuIcon } from 'lucide-react';
-import type { ReactNode } from 'react';
+import { Menu as MenuIcon, Search } from 'lucide-react';
+import { Suspense, lazy, useEffect, useState, type ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
+import { version } from '../package.json' with { type: 'json' };
 import { useConnection } from '../gateway/live.tsx';
 import { useIsOperator } from '../gateway/operator.ts';
 import { balanceQuery, sessionQuery, useSignOut, type SessionKey } from '../gateway/session.ts';
@@ -11,11 +12,14 @@ import { ThemeSwitch } from './theme.tsx';
 import { Toasts } from './toast.tsx';
 import { Credits, UsdPrice } from './amounts.tsx';
 
+const SearchEverything = lazy(() => import('../pages/search-everything.tsx'));
+
 /** Menu entries for callers. An entry links to `to`. It is current if the URL starts with `path`. */
-const pages = [
+export const callerPages = [
   { name: 'Playground', path: '/playground', to: '/playground/image/generate' },
   { name: 'Chat', path: '/playground/chat', to: '/playground/chat' },
   { name: 'Jobs', path: '/jobs', to: '/jobs' },
+  { name: 'Files', path: '/files', to: '/files' },
   { name: 'Bulk', path: '/bulk', to: '/bulk' },
   { name: 'Usage', path: '/usage', to: '/usage' },
   { name: 'API keys', path: '/keys', to: '/keys' },
@@ -55,13 +59,20 @@ export function Shell({ sessionKey, children }: ShellProps) {
         <label htmlFor="menu" className="menu-button" aria-hidden="true">
           <MenuIcon />
         </label>
+        {sessionKey && <SearchButton />}
         <Menu isCaller={sessionKey !== null} />
         <div className="person">
           {sessionKey && <Account sessionKey={sessionKey} />}
           {sessionKey === null && <Link href="/sign-in">Sign in with an API key</Link>}
-          <a href="/docs" target="_blank" rel="noreferrer">
-            API reference
-          </a>
+          <p className="row">
+            <a href="/docs" target="_blank" rel="noreferrer">
+              API reference
+            </a>
+            <a href="/readyz" target="_blank" rel="noreferrer">
+              Status
+            </a>
+            <span className="dim">{version}</span>
+          </p>
           <SignOut />
           <ThemeSwitch />
         </div>
@@ -78,10 +89,41 @@ export function Shell({ sessionKey, children }: ShellProps) {
   );
 }
 
+/** Shows the button that searches everything, as Ctrl+K and ⌘K do. */
+function SearchButton() {
+  const [isOpen, setOpen] = useState(false);
+  useEffect(() => {
+    const onKey = (event: KeyboardEvent): void => {
+      if (event.key.toLowerCase() !== 'k' || !(event.ctrlKey || event.metaKey)) return;
+      event.preventDefault();
+      setOpen(true);
+    };
+    document.addEventListener('keydown', onKey);
+    return () => document.removeEventListener('keydown', onKey);
+  }, []);
+  return (
+    <>
+      <button
+        type="button"
+        className="search-button"
+        aria-keyshortcuts="Control+K Meta+K"
+        onClick={() => setOpen(true)}
+      >
+        <Search aria-hidden /> <span>Search</span> <kbd aria-hidden>Ctrl K</kbd>
+      </button>
+      {isOpen && (
+        <Suspense fallback={null}>
+          <SearchEverything onClose={() => setOpen(false)} />
+        </Suspense>
+      )}
+    </>
+  );
+}
+
 function Menu({ isCaller }: { isCaller: boolean }) {
   const [location] = useLocation();
   const isOperator = useIsOperator();
-  const visiblePages = [...(isCaller ? pages : []), ...(isOperator ? operatorPages : [])];
+  const visiblePages = [...(isCaller ? callerPages : []), ...(isOperator ? operatorPages : [])];
   const currentPage = visiblePages
     .filter(({ path }) => location === path || location.startsWith(`${path}/`))
     .toSorted((one, other) => other.path.length - one.path.length)[0];
@@ -95,7 +137,7 @@ function Menu({ isCaller }: { isCaller: boolean }) {
   return (
     <>
       <title>{`${currentPage?.name ?? 'Console'} · Studio Gateway`}</title>
-      {isCaller && <nav aria-label="Pages">{renderItems(pages)}</nav>}
+      {isCaller && <nav aria-label="Pages">{renderItems(callerPages)}</nav>}
       {isOperator && (
         <nav aria-label="Operator">
           {isCaller && <p className="hint">Operator</p>}

@@ -17,6 +17,25 @@ const units = [
   ['minute', 60_000],
 ] as const;
 
+const utcDayFormat = new Intl.DateTimeFormat(undefined, {
+  month: 'short',
+  day: 'numeric',
+  timeZone: 'UTC',
+});
+
+/** Formats a day in UTC, e.g. `Nov 27`. */
+export const formatUtcDay = (day: string | number): string => utcDayFormat.format(new Date(day));
+
+const dayFormat = new Intl.DateTimeFormat(undefined, {
+  weekday: 'long',
+  day: 'numeric',
+  month: 'long',
+});
+
+/** Formats the day of a time, e.g. `Friday, November 27`. Returns '' for undefined. */
+export const formatDay = (time: string | undefined): string =>
+  time === undefined ? '' : dayFormat.format(new Date(time));
+
 interface TimeProps {
   /** Time as an ISO 8601 string, or in Unix milliseconds. */
   time: string | number;

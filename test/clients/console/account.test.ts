@@ -22,7 +22,7 @@ describeInBrowser('the account in the console', () => {
     const { page, problems } = await openAs(key);
     await visit(page, 'Usage');
     await page.getByText('of 50.00 credits').waitFor();
-    await page.getByLabel('Split by').selectOption('model');
+    expect(await page.getByLabel('Period').inputValue()).toBe('7');
     const totals = page.locator('table.totals');
     await totals.getByRole('row', { name: 'nano-banana 1 3.90' }).waitFor();
     await totals.getByRole('row', { name: 'seedream 1 3.00' }).waitFor();
@@ -57,11 +57,10 @@ describeInBrowser('the account in the console', () => {
     });
     const chart = page.locator('.chart i');
     await visit(page, 'Usage');
-    await page.getByLabel('Split by').selectOption('model');
     await totals.getByRole('row', { name: 'h 1 93.00' }).waitFor();
     expect(await chart.count()).toBe(8);
     models = 'abcdefghij';
-    await page.getByLabel('Period').selectOption('7');
+    await page.getByLabel('Period').selectOption('30');
     await totals.getByRole('row', { name: 'Other 3 276.00' }).waitFor();
     await totals.getByRole('row', { name: 'g 1 94.00' }).waitFor();
     await totals.getByRole('row', { name: 'Total 10 955.00' }).waitFor();
@@ -182,6 +181,8 @@ describeInBrowser('the account in the console', () => {
     await visit(one.page, 'API keys');
     const lines = one.page.locator('tr[data-row^=ses_]');
     await expect.poll(() => lines.count()).toBe(2);
+    await lines.getByText('Chrome on Linux').first().waitFor();
+    expect(await lines.getByText(/^(?:127\.0\.0\.1|::1)$/).count()).toBe(2);
     await expectAccessible(one.page);
     const other = lines.filter({ hasNotText: 'this session' });
     await other.getByRole('button', { name: 'End' }).click();

@@ -341,6 +341,12 @@ describeInBrowser('the console of a caller', () => {
     const jobId = page.url().split('/').at(-1);
     const { body } = await gateway.call(`/api/v1/studio/jobs/${jobId}`, { key });
     expect(body).toMatchObject({ data: { parentJobId: first.split('/').at(-1) } });
+    await page.getByText('Copy as code').click();
+    await page.getByText('/api/v1/studio/pipelines \\').waitFor();
+    expect(await page.getByText(/resumes|"async"/).count()).toBe(1);
+    await page.getByRole('button', { name: /Run again · 1/ }).waitFor();
+    await page.getByRole('button', { name: 'Open in the playground' }).click();
+    await page.getByText(/at most 1\d\d\.\d\d credits/).waitFor();
     expect(problems).toEqual([]);
   });
 
@@ -380,8 +386,23 @@ describeInBrowser('the console of a caller', () => {
   });
 
   it('shows a rejected field next to its input, and keeps everything that was typed', async () => {
-    const { page } = await openAs();
+    const { key } = await gateway.newCaller({ credits: 10 });
+    await gateway.untilDone(await gateway.startImage({ prompt: 'an earlier buoy' }, key), key);
+    const { page } = await open();
+    // The request of the latest job loads when the user is already in the form.
+    const focused = Promise.withResolvers<void>();
+    await page.route('**/timeline', async (route) => {
+      await focused.promise;
+      await route.continue();
+    });
+    await signIn(page, key);
     const prompt = getPrompt(page);
+    await prompt.focus();
+    const loaded = page.waitForResponse('**/timeline');
+    focused.resolve();
+    await loaded;
+    await page.getByRole('img', { name: 'Result: an earlier buoy' }).waitFor();
+    expect(await prompt.inputValue()).toBe('a lighthouse at dawn');
     await prompt.fill('no');
     const response = awaitSubmit(page);
     await generate(page).click();

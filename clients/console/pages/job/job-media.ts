@@ -4,15 +4,16 @@
  */
 import type { Job } from '../../gateway/client.ts';
 
-/** Media file of a result. */
+/** Stored file, such as the media of a result. */
 export interface Media {
   url: string;
-  kind: 'image' | 'video' | 'audio';
+  kind: 'image' | 'video' | 'audio' | 'file';
   caption: string;
   /** Time until which the URL is valid, as an ISO 8601 string. */
   expiresAt: string | null;
 }
 
+const mediaKinds = ['image', 'video', 'audio'] as const;
 const kindByExtension: Record<string, Media['kind']> = {
   png: 'image',
   jpg: 'image',
@@ -65,9 +66,12 @@ function isRecord(value: unknown): value is Record<string, unknown> {
 function detectKind(text: string, contentType: unknown): Media['kind'] | undefined {
   if (!/^https?:\/\//.test(text) || !URL.canParse(text)) return undefined;
   const extension = new URL(text).pathname.split('.').at(-1) ?? '';
-  const mainType = typeof contentType === 'string' ? contentType.split('/')[0] : undefined;
-  if (mainType === 'image' || mainType === 'video' || mainType === 'audio') return mainType;
-  return kindByExtension[extension.toLowerCase()];
+  return findMediaKind(contentType) ?? kindByExtension[extension.toLowerCase()];
+}
+
+/** Returns the kind of a content type, or undefined if it is no media type. */
+export function findMediaKind(contentType: unknown): Media['kind'] | undefined {
+  return mediaKinds.find((kind) => String(contentType).startsWith(`${kind}/`));
 }
 
 function formatCaption(file: Record<string, unknown>): string {

@@ -1,5 +1,6 @@
 /** Shows the result of a job as an image, a player or text, or shows the error of the job. */
 import { useQuery } from '@tanstack/react-query';
+import { FileText } from 'lucide-react';
 import type { Job } from '../../gateway/client.ts';
 import { formatType, splitType, toWords } from '../../parts/names.ts';
 import { RelativeTime } from '../../parts/times.tsx';
@@ -81,6 +82,7 @@ function MediaFigure({ media, job, isCompact }: MediaFigureProps) {
 /** Shows a file as an image or in a player. */
 export function MediaPlayer({ media: { url, kind }, alt }: { media: Media; alt: string }) {
   if (kind === 'image') return <img src={url} alt={alt} loading="lazy" />;
+  if (kind === 'file') return <FileText className="thumb" aria-label={alt} />;
   const Player = kind;
   return <Player src={url} controls preload="metadata" aria-label={alt} />;
 }

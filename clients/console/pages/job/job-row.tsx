@@ -52,7 +52,7 @@ export function JobDuration({ job: { createdAt, completedAt } }: { job: Job }) {
   return formatDuration(endMs - Date.parse(createdAt));
 }
 
-const mediaSymbols = { video: '▶', audio: '♪' } as const;
+const mediaSymbols = { video: '▶', audio: '♪', file: '–' } as const;
 
 /** Shows the first picture of a result, or a symbol. */
 export function Thumbnail({ job }: { job: Job }) {

@@ -2,7 +2,7 @@
 import { queryOptions, useQuery } from '@tanstack/react-query';
 import { Fragment } from 'react';
 import { Link } from 'wouter';
-import { unwrap, api, type Job } from '../../gateway/client.ts';
+import { unwrap, api } from '../../gateway/client.ts';
 import type { JobFilter } from '../../gateway/live.tsx';
 import { usePages } from '../../gateway/pages.ts';
 import { useSessionKey } from '../../gateway/session.ts';
@@ -11,6 +11,7 @@ import { useListKeys } from '../../parts/list-keys.ts';
 import { useQueryString } from '../../parts/query-string.ts';
 import { ShowMore } from '../../parts/show-more.tsx';
 import { Empty, Loading, ErrorMessage } from '../../parts/states.tsx';
+import { formatDay } from '../../parts/times.tsx';
 import { JobFilters, readJobFilter } from './job-filters.tsx';
 import { JobRow } from './job-row.tsx';
 
@@ -109,7 +110,9 @@ function JobList({ filter }: { filter: JobFilter }) {
         <ul aria-label="Jobs">
           {items.map((job, index) => (
             <Fragment key={job.jobId}>
-              {toDay(job) !== toDay(items[index - 1]) && <li className="day">{toDay(job)}</li>}
+              {formatDay(job.createdAt) !== formatDay(items[index - 1]?.createdAt) && (
+                <li className="day">{formatDay(job.createdAt)}</li>
+              )}
               <li>
                 <JobRow job={job} />
               </li>
@@ -121,14 +124,6 @@ function JobList({ filter }: { filter: JobFilter }) {
     </>
   );
 }
-
-const dayFormat = new Intl.DateTimeFormat(undefined, {
-  weekday: 'long',
-  day: 'numeric',
-  month: 'long',
-});
-const toDay = (job: Job | undefined): string | null =>
-  job ? dayFormat.format(new Date(job.createdAt)) : null;
 
 function NoJobs({ isFiltered }: { isFiltered: boolean }) {
   if (isFiltered) return <Empty title="No jobs match">Change or clear the filters.</Empty>;

@@ -2,14 +2,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { useState } from 'react';
 import { Link, useLocation } from 'wouter';
-import {
-  unwrap,
-  api,
-  newRequestKey,
-  requestJson,
-  type Job,
-  type Schemas,
-} from '../../gateway/client.ts';
+import { unwrap, api, newRequestKey, type Job } from '../../gateway/client.ts';
 import { formatAmount } from '../../parts/amounts.tsx';
 import { ActionButton } from '../../parts/action-button.tsx';
 import { useSessionKey } from '../../gateway/session.ts';
@@ -19,13 +12,14 @@ import { DescriptionList } from '../../parts/description-list.tsx';
 import { CopyId } from '../../parts/ids.tsx';
 import { State } from '../../parts/state.tsx';
 import { DateTime } from '../../parts/times.tsx';
+import { showToast } from '../../parts/toast.tsx';
 import { keysQuery } from '../keys/key-query.ts';
 import { CopyAsCode } from '../playground/copy-as.tsx';
 import { storeDraft } from '../playground/draft.ts';
 import { estimateQuery } from '../playground/estimate-query.ts';
 import { Billing } from './billing.tsx';
 import { ExpectedBar } from './expected-end.tsx';
-import { jobQuery, timelineQuery } from './job-query.ts';
+import { jobQuery, startJob, timelineQuery, toRepeatable } from './job-query.ts';
 import { JobResult } from './job-result.tsx';
 import { JobDuration } from './job-row.tsx';
 import { JobSteps } from './job-steps.tsx';
@@ -82,7 +76,7 @@ function JobSections({ job }: { job: Job }) {
                 <pre className="code" tabIndex={0}>
                   {JSON.stringify(data.request, null, 2)}
                 </pre>
-                <CopyAsCode path={toEndpoint(job.type)} body={data.request} />
+                <CopyAsCode path={toEndpoint(job.type)} body={toRepeatable(data.request)} />
               </>
             ) : (
               <Loading />
@@ -110,10 +104,13 @@ function Actions({ job }: { job: Job }) {
       unwrap(
         api.POST('/api/v1/studio/jobs/{jobId}/cancel', { params: { path: { jobId: job.jobId } } }),
       ),
-    onSuccess: (canceled) => client.setQueryData(['job', job.jobId], canceled.data),
+    onSuccess: (canceled) => {
+      client.setQueryData(['job', job.jobId], canceled.data);
+      showToast(canceled.data.done ? 'Job canceled' : 'Cancellation requested');
+    },
   });
   const openForm = (): void => {
-    storeDraft(job.type, data?.request ?? {});
+    storeDraft(job.type, toRepeatable(data?.request ?? {}));
     navigate(`/playground/${toEndpointPath(job.type)}`);
   };
   return (
@@ -121,9 +118,7 @@ function Actions({ job }: { job: Job }) {
       <button type="button" onClick={openForm} disabled={!data}>
         Open in the playground
       </button>
-      {job.done && data && job.parentJobId === null && (
-        <RunAgain type={job.type} request={data.request} />
-      )}
+      {job.done && data && <RunAgain type={job.type} body={toRepeatable(data.request)} />}
       <ResumePipeline job={job} />
       {!job.done && (
         <ActionButton
@@ -141,19 +136,13 @@ function Actions({ job }: { job: Job }) {
 }
 
 /** Shows a button that starts the same request again, with its price. */
-function RunAgain({ type, request }: { type: string; request: Record<string, unknown> }) {
+function RunAgain({ type, body }: { type: string; body: Record<string, unknown> }) {
   const [, navigate] = useLocation();
   const [idempotencyKey] = useState(newRequestKey);
-  const { async: _, ...body } = request;
   const { data: estimate } = useQuery(estimateQuery(toEndpoint(type), JSON.stringify(body)));
   const run = useMutation({
-    mutationFn: () =>
-      requestJson<{ data: Schemas['JobTicket'] }>(toEndpoint(type), {
-        method: 'POST',
-        body: { ...body, async: true },
-        idempotencyKey,
-      }),
-    onSuccess: ({ data }) => navigate(`/jobs/${data.jobId}`),
+    mutationFn: () => startJob(toEndpoint(type), body, idempotencyKey),
+    onSuccess: (jobId) => navigate(`/jobs/${jobId}`),
   });
   return (
     <>

@@ -3,6 +3,7 @@ import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { unwrap, api } from '../../gateway/client.ts';
 import { ActionButton } from '../../parts/action-button.tsx';
 import { ErrorMessage } from '../../parts/states.tsx';
+import { showToast } from '../../parts/toast.tsx';
 
 /** Shows a Redeliver button, which is disabled until the job ends. */
 export function RedeliverButton({ jobId, state }: { jobId: string; state: string }) {
@@ -10,6 +11,7 @@ export function RedeliverButton({ jobId, state }: { jobId: string; state: string
   const params = { path: { jobId } };
   const { isPending, error, mutate } = useMutation({
     mutationFn: () => unwrap(api.POST('/api/v1/studio/jobs/{jobId}/webhook/redeliver', { params })),
+    onSuccess: () => showToast('Webhook sent again'),
     onSettled: () => client.invalidateQueries({ queryKey: ['timeline'] }),
   });
   return (

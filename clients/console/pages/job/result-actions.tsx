@@ -10,8 +10,8 @@ import { FormDialog } from '../../parts/dialog.tsx';
 import { ActionMenu, type MenuAction } from '../../parts/menu.tsx';
 import { showToast } from '../../parts/toast.tsx';
 import { capabilitiesQuery } from '../playground/capabilities-query.ts';
-import { buildExample, studioPath } from '../playground/capability.ts';
-import { readDraft, storeDraft } from '../playground/draft.ts';
+import { studioPath } from '../playground/capability.ts';
+import { updateDraft } from '../playground/draft.ts';
 import type { Media } from './job-media.ts';
 
 /** Endpoints that take a file of a kind: job type, field and label. */
@@ -28,6 +28,7 @@ const nextSteps: Record<Media['kind'], readonly (readonly [string, string, strin
     ['videoRemoveBackground', 'videoUrl', 'Remove background'],
   ],
   audio: [['audioTranscribe', 'audioUrl', 'Transcribe']],
+  file: [],
 };
 
 /** Returns the actions that open the form of another endpoint with the file. */
@@ -38,8 +39,7 @@ function useNextSteps({ url, kind }: Media): MenuAction[] {
     const capability = data?.data.find((candidate) => candidate.type === type);
     if (!capability) return [];
     const perform = (): void => {
-      const values = readDraft(type) ?? buildExample(capability);
-      storeDraft(type, { ...values, [field]: field.endsWith('s') ? [url] : url });
+      updateDraft(capability, { [field]: field.endsWith('s') ? [url] : url });
       navigate(`/playground/${studioPath(capability)}`);
     };
     return [{ label, icon: <WandSparkles aria-hidden />, perform }];
@@ -124,7 +124,6 @@ function DeleteDialog({ jobId, fileId, onClose }: DeleteDialogProps) {
       const params = { path: { jobId } };
       await unwrap(api.DELETE('/api/v1/studio/jobs/{jobId}/media', { params }));
     }
-    showToast('Deleted');
     for (const queryKey of [['job', jobId], ['jobs'], ['files']])
       void client.invalidateQueries({ queryKey });
   };
@@ -132,6 +131,7 @@ function DeleteDialog({ jobId, fileId, onClose }: DeleteDialogProps) {
     <FormDialog
       title="Delete the file?"
       verb="Delete"
+      done="File deleted"
       isDangerous
       perform={remove}
       onClose={onClose}

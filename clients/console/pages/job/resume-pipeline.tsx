@@ -1,8 +1,9 @@
 /** Button that resumes a pipeline, or runs it again from one of its steps. */
 import { useLocation } from 'wouter';
-import { requestJson, type Job, type Schemas } from '../../gateway/client.ts';
+import type { Job } from '../../gateway/client.ts';
 import { ConfirmButton, type FieldReader, type RequestKeys } from '../../parts/dialog.tsx';
 import { SelectField } from '../../parts/fields.tsx';
+import { startJob } from './job-query.ts';
 
 /** Shows the button for an ended pipeline. */
 export function ResumePipeline({ job: { jobId, steps, done } }: { job: Job }) {
@@ -10,12 +11,8 @@ export function ResumePipeline({ job: { jobId, steps, done } }: { job: Job }) {
   if (!steps || !done) return null;
   const resume = async (read: FieldReader, keyOf: RequestKeys): Promise<void> => {
     const from = read('from');
-    const body = { async: true, ...(from !== '' && { from }) };
-    const { data } = await requestJson<{ data: Schemas['JobTicket'] }>(
-      `/api/v1/studio/jobs/${jobId}/resume`,
-      { method: 'POST', body, idempotencyKey: keyOf(body) },
-    );
-    navigate(`/jobs/${data.jobId}`);
+    const body = from === '' ? {} : { from };
+    navigate(`/jobs/${await startJob(`/api/v1/studio/jobs/${jobId}/resume`, body, keyOf(body))}`);
   };
   return (
     <ConfirmButton

@@ -74,6 +74,7 @@ function LimitButton({ apiKey }: Pick<KeyActionsProps, 'apiKey'>) {
       label="Limits"
       title={`Limits of “${name}”`}
       verb="Save"
+      done="Limits saved"
       perform={save}
       disabledReason={sessionKey.explainDenial('keys:write') ?? limitedReason}
     >
@@ -106,6 +107,7 @@ function RevokeButton({ apiKey: { keyId, name, keyPrefix } }: Pick<KeyActionsPro
       label="Revoke"
       title={`Revoke “${name}”`}
       verb={isSessionKey ? 'Revoke and sign out' : 'Revoke'}
+      done="Key revoked"
       isDangerous
       perform={revoke}
       disabledReason={mayRevoke ? null : sessionKey.explainDenial('keys:write')}

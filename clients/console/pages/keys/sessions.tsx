@@ -18,6 +18,8 @@ const sessionsQuery = queryOptions({
 
 const columns: Column<Session>[] = [
   { title: 'Key', cell: (session) => <KeyName session={session} /> },
+  { title: 'Browser', cell: ({ userAgent }) => <Browser userAgent={userAgent ?? ''} /> },
+  { title: 'Address', cell: ({ address }) => address ?? '–' },
   { title: 'Signed in', cell: ({ createdAt }) => <RelativeTime time={createdAt} /> },
   { title: 'Expires', cell: ({ expiresAt }) => <DateTime time={expiresAt} /> },
   { title: 'Action', cell: (session) => <EndButton session={session} /> },
@@ -38,6 +40,25 @@ export function Sessions() {
       <p className="hint">Browsers signed in to this console with one of your keys.</p>
     </Panel>
   );
+}
+
+const browsers = { 'Edg/': 'Edge', Firefox: 'Firefox', Chrome: 'Chrome', Safari: 'Safari' };
+const systems = {
+  Windows: 'Windows',
+  Android: 'Android',
+  iPhone: 'iPhone',
+  iPad: 'iPad',
+  'Mac OS': 'macOS',
+  Linux: 'Linux',
+};
+
+/** Shows the browser of a session, e.g. `Firefox on Windows`. The tooltip is the whole header. */
+function Browser({ userAgent }: { userAgent: string }) {
+  const find = (names: Record<string, string>) =>
+    Object.entries(names).find(([part]) => userAgent.includes(part))?.[1];
+  const system = find(systems);
+  const name = find(browsers) ?? (userAgent.split('/')[0] || '–');
+  return <span title={userAgent}>{system ? `${name} on ${system}` : name}</span>;
 }
 
 function useIsOwnSession({ sessionId }: Session): boolean {
@@ -71,6 +92,7 @@ function EndButton({ session }: { session: Session }) {
       label="End"
       title="End this session"
       verb={isOwnSession ? 'End and sign out' : 'End session'}
+      done="Session ended"
       isDangerous
       perform={perform}
       disabledReason={disabledReason}

@@ -5,7 +5,7 @@ import { Credits, UsdPrice } from '../../parts/amounts.tsx';
 import { DescriptionList } from '../../parts/description-list.tsx';
 import type { Column } from '../../parts/table.tsx';
 import { studioPath, toTitle, type Capability } from '../playground/capability.ts';
-import { readDraft, storeDraft } from '../playground/draft.ts';
+import { updateDraft } from '../playground/draft.ts';
 import { findDefaultPrice, formatRule, listOptions } from './price-text.ts';
 
 /** Model and one of its endpoints. */
@@ -76,7 +76,7 @@ function TryButton({ capability, model: { displayName, selectedBy } }: StudioRow
   const [, navigate] = useLocation();
   const name = studioPath(capability);
   const open = (): void => {
-    storeDraft(capability.type, { ...readDraft(capability.type), ...selectedBy });
+    updateDraft(capability, selectedBy);
     navigate(`/playground/${name}`);
   };
   return (

@@ -1,17 +1,19 @@
 /** Form for one Studio endpoint. */
 import { keepPreviousData, useMutation, useQuery } from '@tanstack/react-query';
 import { useDeferredValue, type SubmitEvent, type ReactNode } from 'react';
-import { ApiError, requestJson, type Schemas } from '../../gateway/client.ts';
+import { ApiError } from '../../gateway/client.ts';
 import { useSessionKey } from '../../gateway/session.ts';
 import { useDebounced } from '../../parts/debounced.ts';
 import { ErrorMessage } from '../../parts/states.tsx';
 import { ActionButton } from '../../parts/action-button.tsx';
 import { formatType } from '../../parts/names.ts';
 import { MostCredits } from '../../parts/amounts.tsx';
+import { startJob } from '../job/job-query.ts';
 import { formatPrice } from '../models/price-text.ts';
 import {
   findModel,
   buildBody,
+  endpointPath,
   listFields,
   type Capability,
   type Field,
@@ -27,24 +29,27 @@ interface CapabilityFormProps {
   capability: Capability;
   values: FormValues;
   setValues: (values: FormValues) => void;
+  /** Called when the user enters the form. */
+  onFocus: () => void;
   /** Receives the id of each started job. */
   onStart: (jobId: string) => void;
 }
 
 /** Shows a capability's fields, the price and the button that starts a job. */
-export function CapabilityForm({ capability, values, setValues, onStart }: CapabilityFormProps) {
+export function CapabilityForm(props: CapabilityFormProps) {
+  const { capability, values, setValues, onFocus, onStart } = props;
   const path = endpointPath(capability);
   const body = buildBody(capability, values);
-  const startJob = useStartJob(capability, body, onStart);
+  const start = useStartJob(capability, body, onStart);
   const submit = (event: SubmitEvent): void => {
     event.preventDefault();
-    startJob.mutate();
+    start.mutate();
   };
-  const messages = collectFieldMessages(startJob.error);
+  const messages = collectFieldMessages(start.error);
   const fields = listFields(capability, values);
   const modelField = findModelField(capability);
   const otherError =
-    startJob.error && !fields.some(({ name }) => messages.has(name)) ? startJob.error : null;
+    start.error && !fields.some(({ name }) => messages.has(name)) ? start.error : null;
   const renderFields = (group: readonly Field[]): ReactNode =>
     group.map((field) => {
       const change = (value: unknown): void => setValues({ ...values, [field.name]: value });
@@ -67,7 +72,13 @@ export function CapabilityForm({ capability, values, setValues, onStart }: Capab
   const { required, common, advanced } = groupFields(fields);
   const isOpen = advanced.some(({ name }) => name in body || messages.has(name));
   return (
-    <form onSubmit={submit} className="card" aria-label={formatType(capability.type)}>
+    // oxlint-disable-next-line no-noninteractive-element-interactions -- the focus of any field counts
+    <form
+      onSubmit={submit}
+      onFocus={onFocus}
+      className="card"
+      aria-label={formatType(capability.type)}
+    >
       {renderFields(required)}
       {required.length > 0 && common.length + advanced.length > 0 && (
         <p className="optional">Optional</p>
@@ -86,7 +97,7 @@ export function CapabilityForm({ capability, values, setValues, onStart }: Capab
           capability={capability}
           body={body}
           required={required.map(({ name }) => name)}
-          isPending={startJob.isPending}
+          isPending={start.isPending}
         />
       </div>
     </form>
@@ -97,14 +108,10 @@ export function CapabilityForm({ capability, values, setValues, onStart }: Capab
 function useStartJob(capability: Capability, body: FormValues, onStart: (jobId: string) => void) {
   return useMutation({
     mutationFn: () =>
-      requestJson<{ data: Schemas['JobTicket'] }>(endpointPath(capability), {
-        method: 'POST',
-        body: { ...body, async: true },
-        idempotencyKey: readRequestKey(capability.type, body),
-      }),
-    onSuccess({ data }) {
+      startJob(endpointPath(capability), body, readRequestKey(capability.type, body)),
+    onSuccess(jobId) {
       markAccepted(capability.type);
-      onStart(data.jobId);
+      onStart(jobId);
     },
   });
 }
@@ -137,8 +144,6 @@ function groupFields(fields: readonly Field[]) {
     advanced: optional.filter(({ name }) => !commonNames.has(name)),
   };
 }
-
-const endpointPath = ({ endpoint }: Capability): string => endpoint.replace(/^POST /, '');
 
 /** Shows the estimated price of the form values, and the button that starts the job. */
 function RunRow({
@@ -186,7 +191,8 @@ function ListPrice({ capability, body }: { capability: Capability; body: FormVal
     : 'The price appears when the form is complete.';
 }
 
-function useDenial({ scope }: Capability): string | null {
+/** Returns the reason why the session may not start jobs of an endpoint. Null if it may. */
+export function useDenial({ scope }: Capability): string | null {
   const sessionKey = useSessionKey();
   // oxlint-disable-next-line no-unsafe-type-assertion -- the scopes of endpoints are scopes of keys
   return sessionKey.explainDenial(scope as Parameters<typeof sessionKey.explainDenial>[0]);

@@ -35,6 +35,9 @@ export interface Field {
   isRequired: boolean;
 }
 
+/** Returns the path of an endpoint, e.g. `/api/v1/studio/image/generate`. */
+export const endpointPath = ({ endpoint }: Capability): string => endpoint.replace(/^POST /, '');
+
 /** Returns the path of an endpoint below /studio, e.g. `image/generate`. */
 export const studioPath = ({ endpoint }: Capability): string =>
   endpoint.replace(/^.*\/studio\//, '');

@@ -3,7 +3,7 @@
  * Idempotency-Key of the request that they make.
  */
 import { newRequestKey } from '../../gateway/client.ts';
-import type { FormValues } from './capability.ts';
+import { buildExample, type Capability, type FormValues } from './capability.ts';
 
 const storageKey = (type: string): string => `draft ${type}`;
 
@@ -14,6 +14,13 @@ export const readDraft = (type: string): FormValues | null =>
 /** Stores the form values for a job type. */
 export const storeDraft = (type: string, values: FormValues): void =>
   sessionStorage.setItem(storageKey(type), JSON.stringify(values));
+
+/** Changes fields of the stored form values of an endpoint, or else of its example. */
+export const updateDraft = (capability: Capability, fields: FormValues): void =>
+  storeDraft(capability.type, {
+    ...(readDraft(capability.type) ?? buildExample(capability)),
+    ...fields,
+  });
 
 /** Time after which a further click on an unchanged form starts a new job, in milliseconds. */
 const sameRequestMs = 10_000;

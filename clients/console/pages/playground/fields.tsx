@@ -16,7 +16,7 @@ const singleLineMax = 300;
 
 /** Shows the form field that fits a schema. */
 export function SchemaField(props: FieldProps) {
-  const { name, schema, error, value, isRequired } = props;
+  const { name, schema, error, isRequired } = props;
   const id = useId();
   const { type, description } = schema;
   if (type === 'boolean' && schema.default === undefined && !isRequired)
@@ -31,27 +31,32 @@ export function SchemaField(props: FieldProps) {
   })();
   if (rows) return <RowsField {...props} list={rows} />;
   const choices = name === 'aspectRatio' ? listChoices(schema) : undefined;
-  if (choices) return <ChipsField {...{ name, schema, value, choices, change: props.change }} />;
+  if (choices) return <ChipsField {...props} choices={choices} />;
   return (
     <div className="field">
       <label htmlFor={id}>{toTitle(name)}</label>
       {control ?? <PlainField {...props} id={id} />}
       {description && <span className="hint">{description}</span>}
-      {error && (
-        <span className="wrong" role="alert">
-          {error}
-        </span>
-      )}
+      <FieldError error={error} />
     </div>
   );
 }
 
-interface ChipsProps extends Pick<FieldProps, 'name' | 'schema' | 'value' | 'change'> {
+function FieldError({ error }: Pick<FieldProps, 'error'>) {
+  if (error === undefined) return null;
+  return (
+    <span className="wrong" role="alert">
+      {error}
+    </span>
+  );
+}
+
+interface ChipsProps extends FieldProps {
   choices: readonly (string | number | boolean)[];
 }
 
 /** Shows the choices as chips. The default comes first. */
-function ChipsField({ name, schema, value, change, choices }: ChipsProps) {
+function ChipsField({ name, schema, value, change, choices, error }: ChipsProps) {
   const groupName = useId();
   const defaultChoice = choices.find((choice) => choice === schema.default);
   const otherChoices = choices.filter((choice) => choice !== defaultChoice);
@@ -69,11 +74,12 @@ function ChipsField({ name, schema, value, change, choices }: ChipsProps) {
           {String(choice ?? defaultChoice ?? 'Auto')}
         </label>
       ))}
+      <FieldError error={error} />
     </fieldset>
   );
 }
 
-function CheckField({ name, value, change }: FieldProps) {
+function CheckField({ name, value, change, error }: FieldProps) {
   return (
     <label className="check">
       <input
@@ -82,6 +88,7 @@ function CheckField({ name, value, change }: FieldProps) {
         onChange={({ target }) => change(target.checked || undefined)}
       />
       {toTitle(name)}
+      <FieldError error={error} />
     </label>
   );
 }
@@ -193,7 +200,7 @@ function RowsField({ name, value, change, list, error }: FieldProps & { list: Fi
           Add row
         </button>
       )}
-      {error && <span className="wrong">{error}</span>}
+      <FieldError error={error} />
     </fieldset>
   );
 }

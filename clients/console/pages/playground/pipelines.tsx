@@ -1,10 +1,11 @@
 /** Playground of pipelines: recipes of several steps with one price, and the job that they start. */
-import { useMutation, useQuery, useSuspenseQuery } from '@tanstack/react-query';
+import { useMutation, useQuery, useQueryClient, useSuspenseQuery } from '@tanstack/react-query';
 import { useState, type SubmitEvent } from 'react';
-import { ApiError, newRequestKey, requestJson, type Schemas } from '../../gateway/client.ts';
+import { ApiError, newRequestKey } from '../../gateway/client.ts';
 import { MostCredits } from '../../parts/amounts.tsx';
 import { useDebounced } from '../../parts/debounced.ts';
 import { Empty, ErrorMessage } from '../../parts/states.tsx';
+import { startJob, timelineQuery, toRepeatable } from '../job/job-query.ts';
 import { capabilitiesQuery } from './capabilities-query.ts';
 import type { FormValues } from './capability.ts';
 import { CopyAsCode } from './copy-as.tsx';
@@ -77,6 +78,7 @@ const recipes: Record<string, FormValues> = {
 export default function Pipelines() {
   const { data } = useSuspenseQuery(capabilitiesQuery);
   const jobs = useRecentJobs(type);
+  const client = useQueryClient();
   const [jobId, setJobId] = useState<string | null>(null);
   const [body, setBody] = useState<FormValues>(
     () => readDraft(type) ?? recipes['Product picture, cut out and enlarged'] ?? {},
@@ -86,23 +88,24 @@ export default function Pipelines() {
     storeDraft(type, next);
     setBody(next);
   };
+  const load = (next: FormValues): void => {
+    change(next);
+    setFormKey((last) => last + 1);
+  };
+  const choose = async (chosenId: string): Promise<void> => {
+    setJobId(chosenId);
+    load(toRepeatable((await client.ensureQueryData(timelineQuery(chosenId))).request));
+  };
   const shownId = jobId ?? jobs?.[0]?.jobId;
   return (
     <>
       <div className="head">
         <h1>Playground</h1>
       </div>
-      <Endpoints capabilities={data.data} current={null} />
+      <Endpoints capabilities={data.data} current="pipelines" />
       <div className="row recipes">
         {Object.entries(recipes).map(([name, recipe]) => (
-          <button
-            key={name}
-            type="button"
-            onClick={() => {
-              change(recipe);
-              setFormKey((last) => last + 1);
-            }}
-          >
+          <button key={name} type="button" onClick={() => load(recipe)}>
             {name}
           </button>
         ))}
@@ -116,7 +119,7 @@ export default function Pipelines() {
             <Empty title="Your first result appears here">Choose a recipe, and run it.</Empty>
           )}
           {jobs && jobs.length > 0 && (
-            <RecentResults jobs={jobs} currentId={shownId} choose={setJobId} />
+            <RecentResults jobs={jobs} currentId={shownId} choose={(id) => void choose(id)} />
           )}
         </section>
       </div>
@@ -134,13 +137,8 @@ function PipelineForm({ body, change, onStart }: PipelineFormProps) {
   const json = useDebounced(JSON.stringify(body), 400);
   const estimate = useQuery(estimateQuery(path, json));
   const start = useMutation({
-    mutationFn: () =>
-      requestJson<{ data: Schemas['JobTicket'] }>(path, {
-        method: 'POST',
-        body: { ...body, async: true },
-        idempotencyKey: newRequestKey(),
-      }),
-    onSuccess: ({ data }) => onStart(data.jobId),
+    mutationFn: () => startJob(path, body, newRequestKey()),
+    onSuccess: onStart,
   });
   const submit = (event: SubmitEvent): void => {
     event.preventDefault();

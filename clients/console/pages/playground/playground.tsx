@@ -43,8 +43,8 @@ export default function Playground({ name }: { name: string }) {
 
 interface EndpointsProps {
   capabilities: readonly Capability[];
-  /** Capability of the shown form. Null for pipelines. */
-  current: Capability | null;
+  /** Capability of the shown form, or the name of another page. */
+  current: Capability | 'pipelines' | 'compare';
 }
 
 const mediaKind = ({ type }: Capability): string => splitType(type).kind;
@@ -52,7 +52,7 @@ const mediaKind = ({ type }: Capability): string => splitType(type).kind;
 /** Shows links to each kind of media, and to the endpoints of the current kind. */
 export function Endpoints({ capabilities, current }: EndpointsProps) {
   const kinds = Map.groupBy(capabilities, mediaKind);
-  const currentKind = current && mediaKind(current);
+  const currentKind = typeof current === 'string' ? current : mediaKind(current);
   return (
     <nav className="capabilities" aria-label="Endpoints">
       <ul className="tabs">
@@ -66,14 +66,16 @@ export function Endpoints({ capabilities, current }: EndpointsProps) {
             </Link>
           </li>
         ))}
-        <li>
-          <Link href="/playground/pipelines" aria-current={current ? undefined : 'page'}>
-            Pipelines
-          </Link>
-        </li>
+        {(['pipelines', 'compare'] as const).map((name) => (
+          <li key={name}>
+            <Link href={`/playground/${name}`} aria-current={name === current ? 'page' : undefined}>
+              {name}
+            </Link>
+          </li>
+        ))}
       </ul>
       <ul className="tabs">
-        {kinds.get(currentKind ?? '')?.map((capability) => (
+        {kinds.get(currentKind)?.map((capability) => (
           <li key={capability.type}>
             <Link
               href={`/playground/${studioPath(capability)}`}
@@ -95,7 +97,7 @@ function EndpointPlayground({ capability }: { capability: Capability }) {
   const jobSection = useRef<HTMLElement>(null);
   const jobs = useRecentJobs(type);
   const shownId = jobId ?? jobs?.find(({ status }) => status === 'completed')?.jobId;
-  const { values, setValues, formKey, load } = useFormValues(
+  const { values, setValues, formKey, load, freeze } = useFormValues(
     capability,
     jobId === null ? shownId : undefined,
   );
@@ -111,7 +113,12 @@ function EndpointPlayground({ capability }: { capability: Capability }) {
   };
   return (
     <div className="playground">
-      <CapabilityForm key={formKey} {...{ capability, values, setValues }} onStart={showJob} />
+      <CapabilityForm
+        key={formKey}
+        {...{ capability, values, setValues }}
+        onFocus={freeze}
+        onStart={showJob}
+      />
       <section className="stack result">
         <section ref={jobSection} aria-label="Job" aria-live="polite">
           {shownId ? (
@@ -152,7 +159,10 @@ function useFormValues(capability: Capability, exampleId: string | undefined) {
     setValues((await client.ensureQueryData(timelineQuery(jobId))).request);
     setFormKey((last) => last + 1);
   };
-  return { values: draft ?? data?.request ?? buildExample(capability), setValues, formKey, load };
+  const values = draft ?? data?.request ?? buildExample(capability);
+  // A request that loads late must not replace a text that the user is about to change.
+  const freeze = (): void => setDraft(values);
+  return { values, setValues, formKey, load, freeze };
 }
 
 function NoJob({ capability, values }: { capability: Capability; values: FormValues }) {

@@ -1,6 +1,7 @@
 /** Tables with the numbers of the usage chart. */
 import { Credits } from '../../parts/amounts.tsx';
 import { Table, type Column } from '../../parts/table.tsx';
+import { formatUtcDay } from '../../parts/times.tsx';
 import { sum, type DailySums, type Series } from './usage-sums.ts';
 
 interface TableProps {
@@ -21,7 +22,12 @@ export function UsageTotals({
     sum(series.map((one) => sumShownDays(pick(one))));
   return (
     <table className="totals">
-      <caption>{day === null ? `${days[0]} to ${days.at(-1)}` : days[day]} (UTC)</caption>
+      <caption>
+        {[days[day ?? 0], ...(day === null ? [days.at(-1)] : [])]
+          .map((one = '') => formatUtcDay(one))
+          .join(' to ')}{' '}
+        (UTC)
+      </caption>
       <thead>
         <tr>
           <th scope="col">Used by</th>
@@ -65,7 +71,7 @@ export function DayTable({ sums: { days, series }, seriesName }: TableProps) {
     .filter((index) => series.some(({ requests }) => requests[index]))
     .toReversed();
   const columns: Column<number>[] = [
-    { title: 'Day', cell: (index) => days[index] },
+    { title: 'Day', cell: (index) => formatUtcDay(days[index] ?? '') },
     ...series.map((one) => createColumn(one, seriesName(one))),
   ];
   return (

@@ -2,7 +2,7 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
 import { unwrap, api } from '../../gateway/client.ts';
-import { useSessionKey } from '../../gateway/session.ts';
+import { balanceQuery, useSessionKey } from '../../gateway/session.ts';
 import { useQueryString } from '../../parts/query-string.ts';
 import { SelectField } from '../../parts/fields.tsx';
 import { Empty, ErrorMessage, Loading } from '../../parts/states.tsx';
@@ -18,10 +18,10 @@ const periods = [
   [365, '1 year'],
 ] as const;
 const splitOptions = [
-  ['', 'None'],
   ['model', 'Model'],
   ['key', 'Key'],
   ['type', 'Type'],
+  ['none', 'None'],
 ] as const;
 const chartTypes = [
   ['stacked', 'Stacked bars'],
@@ -32,8 +32,14 @@ const summaryPath = '/api/v1/usage/summary';
 /** Shows the fields for the period, grouping and chart type, and the chart with its tables. */
 export function UsageByDay() {
   const [search, change] = useQueryString();
-  const days = periods.find(([count]) => String(count) === search.get('days'))?.[0] ?? 30;
-  const split = splitOptions.find(([name]) => name === search.get('by'))?.[0] || null;
+  const { data: account } = useQuery(balanceQuery);
+  const newest = account?.usage[0]?.createdAt ?? '';
+  const days =
+    periods.find(([count]) => String(count) === search.get('days'))?.[0] ??
+    periods.find(([count]) => newest > calculatePeriodStart(count))?.[0] ??
+    30;
+  const by = splitOptions.find(([name]) => name === search.get('by'))?.[0] ?? 'model';
+  const split = by === 'none' ? null : by;
   const chartType: ChartType = search.get('shape') === 'lines' ? 'lines' : 'stacked';
   const query = { groupBy: split ? `day,${split}` : 'day', after: calculatePeriodStart(days) };
   const csv = `${summaryPath}?${new URLSearchParams({ ...query, format: 'csv' }).toString()}`;
@@ -55,7 +61,7 @@ export function UsageByDay() {
         <SelectField
           label="Split by"
           options={splitOptions}
-          value={split ?? ''}
+          value={by}
           change={(name) => change('by', name)}
         />
         <SelectField
@@ -65,7 +71,7 @@ export function UsageByDay() {
           change={(name) => change('shape', name)}
         />
       </div>
-      <UsageSums query={query} split={split} chartType={chartType} />
+      {account && <UsageSums query={query} split={split} chartType={chartType} />}
     </section>
   );
 }

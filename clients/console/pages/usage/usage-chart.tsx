@@ -3,6 +3,7 @@ import { useEffect, useRef } from 'react';
 import uPlot from 'uplot';
 import 'uplot/dist/uPlot.min.css';
 import { compactNumber } from '../../parts/amounts.tsx';
+import { formatUtcDay } from '../../parts/times.tsx';
 import type { DailySums } from './usage-sums.ts';
 
 /** Type of chart. */
@@ -106,7 +107,11 @@ function buildOptions(
       y: { range: (_, __, max) => [0, max > 0 ? max * 1.08 : 1] },
     },
     axes: [
-      { ...axis, grid: { show: false } },
+      {
+        ...axis,
+        grid: { show: false },
+        values: (_, ticks) => ticks.map((seconds) => formatUtcDay(seconds * 1000)),
+      },
       { ...axis, values: (_, ticks) => ticks.map((tick) => compactNumber.format(tick)) },
     ],
     series: [{}, ...(chartType === 'lines' ? lines : bars)],

@@ -5,6 +5,7 @@ import { unwrap, api, type Schemas } from '../../gateway/client.ts';
 import { TextField } from '../../parts/fields.tsx';
 import { State } from '../../parts/state.tsx';
 import { ErrorMessage, Loading } from '../../parts/states.tsx';
+import { showToast } from '../../parts/toast.tsx';
 import { RelativeTime } from '../../parts/times.tsx';
 
 type Settings = Schemas['GetNoticesAnswer'];
@@ -47,7 +48,10 @@ function NoticeSettings({ settings }: { settings: Settings }) {
       const body = { url: url || null, lowBalanceCredits: credits === '' ? null : Number(credits) };
       return unwrap(api.PUT('/api/v1/webhooks/notices', { body }));
     },
-    onSuccess: (saved) => client.setQueryData(queryKey, saved),
+    onSuccess: (saved) => {
+      client.setQueryData(queryKey, saved);
+      showToast('Saved.');
+    },
   });
   return (
     <form
@@ -81,9 +85,6 @@ function NoticeSettings({ settings }: { settings: Settings }) {
         <button type="submit" disabled={save.isPending}>
           {save.isPending ? 'Saving…' : 'Save'}
         </button>
-        <span role="status" className="dim">
-          {save.isSuccess ? 'Saved.' : ''}
-        </span>
       </div>
     </form>
   );

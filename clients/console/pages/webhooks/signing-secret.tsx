@@ -51,6 +51,7 @@ export function SigningSecret({ denial }: { denial: string | null }) {
         <ConfirmButton
           title="Rotate secret"
           verb="Rotate"
+          done="Secret rotated"
           isDangerous
           perform={rotate}
           disabledReason={denial}

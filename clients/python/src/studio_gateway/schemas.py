@@ -3533,6 +3533,8 @@ class ListSessionsAnswerSession(TypedDict):
     expiresAt: str
     sessionId: str
     keyId: str
+    userAgent: str | None
+    address: str | None
     createdAt: str
 
 
