@@ -71,7 +71,7 @@ export function Shell({ sessionKey, children }: ShellProps) {
             <a href="/readyz" target="_blank" rel="noreferrer">
               Status
             </a>
-            <span className="dim">{version}</span>
+            <span className="dim">v{version}</span>
           </p>
           <SignOut />
           <ThemeSwitch />

@@ -254,7 +254,9 @@ describeInBrowser('the account in the console', () => {
     await page.getByRole('textbox', { name: /^URL/ }).fill(receiver.at('/notices'));
     await page.getByLabel('Notify when the balance is below').fill('5');
     await page.getByRole('button', { name: 'Save' }).click();
-    await page.getByText('Saved.').waitFor();
+    await expect
+      .poll(async () => (await gateway.call('/api/v1/webhooks/notices', { key })).body)
+      .toMatchObject({ url: receiver.at('/notices'), lowBalanceCredits: 5 });
     await page
       .getByLabel('Receiver URL')
       .fill(receiver.at('/test', (response) => response.writeHead(202).end('thank you')));

@@ -376,7 +376,6 @@ describeInBrowser('the console of a caller', () => {
     await page.setViewportSize({ width: 390, height: 844 });
     await expectFit(page, 390);
     await page.getByRole('button', { name: 'Retry failed' }).click();
-    await page.getByText('Bulk job: retry requested').waitFor();
     const failedJobs = '/api/v1/studio/jobs?status=failed&search=lost%20boat';
     await expect
       .poll(async () => (await gateway.call(failedJobs, { key })).body.data)

@@ -104,10 +104,10 @@ function FileTile({ file }: { file: StoredFile }) {
   return (
     <li className="card">
       <MediaPlayer media={media} alt={name} />
-      <p title={name}>
+      <p title={contentType ?? undefined}>
         {jobId === null ? name : <Link href={`/jobs/${jobId}`}>{name}</Link>}
         <span className="hint block">
-          {contentType} · {sizeBytes !== null && `${formatBytes(sizeBytes)} · `}
+          {sizeBytes !== null && `${formatBytes(sizeBytes)} · `}
           <RelativeTime time={createdAt} />
         </span>
       </p>
