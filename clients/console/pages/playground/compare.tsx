@@ -149,7 +149,9 @@ function Comparison({ capability, children }: ComparisonProps) {
             disabled={start.isPending || chosen.length === 0}
             disabledReason={denial}
           >
-            {start.isPending ? 'Starting…' : `Run ${chosen.length} ${chosen.length === 1 ? 'model' : 'models'}`}
+            {start.isPending
+              ? 'Starting…'
+              : `Run ${chosen.length} ${chosen.length === 1 ? 'model' : 'models'}`}
           </ActionButton>
         </div>
       </form>
