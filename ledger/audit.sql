@@ -55,11 +55,12 @@ SET enable_seqscan = off SET work_mem = '64MB' AS $$
 
 -- Checks reservations against their ledger entries, API keys, jobs and artifacts: those in `ids`, or, if
 -- `ids` is null, those whose ids are behind `after` and not behind `upto`. Entries of such ids that have
--- no reservation are found too. The settings make Postgres read ranges of indexes, which it joins by
--- hashing, and plan each call for its values.
+-- no reservation are found too. The settings make Postgres read ranges of indexes, and plan each call
+-- for its values. It joins them by hashing, also where it expects few rows: nested loops over a page
+-- would take minutes.
 CREATE FUNCTION audit_reservations(ids text[], after text, upto text)
 RETURNS TABLE (finding text, organization_id text, subject text) LANGUAGE plpgsql STABLE
-SET enable_seqscan = off SET enable_mergejoin = off SET work_mem = '64MB' SET plan_cache_mode = force_custom_plan AS $$
+SET enable_seqscan = off SET enable_mergejoin = off SET enable_nestloop = off SET work_mem = '64MB' SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 BEGIN
   RETURN QUERY WITH r AS (SELECT * FROM reservation x

@@ -11,6 +11,7 @@ import { z } from 'zod';
 import { GatewayError, assert } from '../domain/errors.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 import type { Logger } from '../platform/logger.ts';
+import { createShares } from '../platform/shares.ts';
 
 /** Request that may have an Idempotency-Key. */
 export interface KeyableRequest {
@@ -109,6 +110,11 @@ export async function claimKey(
   return { state: 'done', subjectId: subject, response: response || null };
 }
 
+/** Maximum time in milliseconds for which the next piece of a stored response waits for its turn. */
+const pieceWaitMs = 60_000;
+/** Reads of pieces at the same time. Owners take turns, so many repeats of a large response by one owner hardly delay others. */
+const pieceTurns = createShares(2);
+
 /** Reads a stored response in pieces, so that no process holds it as a whole. */
 async function* readPieces(
   connection: CommonQueryMethods,
@@ -116,9 +122,15 @@ async function* readPieces(
   bytes: number,
 ): AsyncGenerator<Buffer> {
   for (let offset = 0; offset < bytes; offset += pieceBytes) {
-    const piece = await connection.oneFirst(sql.type(pieceRow)`
-      SELECT substring(answer FROM ${offset + 1} FOR ${pieceBytes}) AS piece FROM idempotency_claim
-      WHERE organization_id = ${organizationId} AND idempotency_key = ${idempotencyKey}`);
+    const release = await pieceTurns.enter(organizationId, pieceWaitMs);
+    if (!release) throw new GatewayError('SERVICE_UNAVAILABLE');
+    const piece = await connection
+      .oneFirst(
+        sql.type(pieceRow)`
+          SELECT substring(answer FROM ${offset + 1} FOR ${pieceBytes}) AS piece FROM idempotency_claim
+          WHERE organization_id = ${organizationId} AND idempotency_key = ${idempotencyKey}`,
+      )
+      .finally(release);
     assert(piece, 'the stored response was deleted while it was read');
     yield piece;
   }

@@ -122,7 +122,9 @@ async function sendSteadily(
 const yearAgo = new Date(Date.now() - 365 * 86_400_000).toISOString();
 const groups = `day,model,key,type&after=${yearAgo}`;
 const keptAnswer = { model: 'gpt-4o', messages: say('[[words:2000;size=4000]] kept') };
-const keptHeaders = (key: string) => ({ ...bearer(key), 'idempotency-key': 'kept' });
+/** Vectors of some megabytes. */
+const keptVectors = { model: 'text-embedding-3-large', input: Array(100).fill('kept') };
+const keptHeaders = (key: string, kept: string) => ({ ...bearer(key), 'idempotency-key': kept });
 
 /** What a client does, until the signal aborts. */
 const attacks: Record<string, (signal: AbortSignal) => void | Promise<void>> = {
@@ -161,18 +163,33 @@ const attacks: Record<string, (signal: AbortSignal) => void | Promise<void>> = {
     repeat(24, () =>
       pipeline('/api/v1/chat', 1, {
         method: 'POST',
-        headers: keptHeaders(busy.key),
+        headers: keptHeaders(busy.key, '/api/v1/chat'),
         body: keptAnswer,
       }),
     ),
+  'repeats of kept embeddings, which are read': async () => {
+    const headers = {
+      ...keptHeaders(busy.key, '/api/v1/embeddings'),
+      'content-type': 'application/json',
+    };
+    const sent = { method: 'POST', headers, body: JSON.stringify(keptVectors) };
+    const read = async (): Promise<void> => {
+      const { body } = await fetch(`${base}/api/v1/embeddings`, sent);
+      await body?.pipeTo(new WritableStream());
+    };
+    await Promise.all(Array.from({ length: 24 }, read));
+  },
 };
 
 describe('another organization is served at its usual speed during', () => {
   it.each(Object.entries(attacks))('%s', async (name, attack) => {
+    const [path, body] = name.includes('embeddings')
+      ? ['/api/v1/embeddings', keptVectors]
+      : ['/api/v1/chat', keptAnswer];
     if (name.includes('kept')) {
-      const options = { base, key: busy.key, body: keptAnswer };
-      const headers = { 'idempotency-key': 'kept' };
-      expect((await gateway.call('/api/v1/chat', { ...options, headers })).status).toBe(200);
+      const options = { base, key: busy.key, body };
+      const headers = { 'idempotency-key': path };
+      expect((await gateway.call(path, { ...options, headers })).status).toBe(200);
     }
     let addedBytes = 0;
     // Other programs can slow one of the two measurements, but hardly those of three runs.

@@ -244,9 +244,30 @@ const money: Fault[] = [
   {
     name: 'usage is summed by the days of another time zone',
     file: 'ledger/usage-days.sql',
-    original: "AND r.created_at >= summed_day::timestamp AT TIME ZONE 'UTC'",
-    planted: 'AND r.created_at >= summed_day::timestamptz',
+    original: "starts timestamptz := first_day::timestamp AT TIME ZONE 'UTC';",
+    planted: 'starts timestamptz := first_day::timestamptz;',
     tests: ['test/ledger/usage-sums.test.ts'],
+  },
+  {
+    name: 'the audit of all rows ends before the last page of reservations',
+    file: 'ledger/invariants.ts',
+    original: 'isLast = count < pageRows;',
+    planted: 'isLast = count <= pageRows;',
+    tests: ['test/ledger/audit.test.ts'],
+  },
+  {
+    name: 'the audit does not look for entries behind the last reservation',
+    file: 'ledger/invariants.ts',
+    original: 'THEN greatest(max(id), $3) ELSE',
+    planted: 'THEN greatest(max(id), left($3, 0)) ELSE',
+    tests: ['test/ledger/audit.test.ts'],
+  },
+  {
+    name: 'one organization reads all pieces of kept answers at the same time',
+    file: 'ledger/claims.ts',
+    original: 'pieceTurns.enter(organizationId, pieceWaitMs)',
+    planted: 'pieceTurns.enter(String(offset), pieceWaitMs)',
+    tests: ['test/attacks/hostile-load.test.ts'],
   },
   {
     name: 'settlements that follow while the database is away are not counted',
