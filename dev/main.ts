@@ -14,7 +14,7 @@ const vitest = 'node_modules/vitest/vitest.mjs';
 
 const commands: Readonly<Record<string, DevCommand>> = {
   bench: {
-    about: 'benchmarks: studio, chat or ledger (docs/performance.md)',
+    about: 'benchmarks: studio, bulk, chat, ledger or growth (docs/performance.md)',
     script: ['dev/bench/main.ts'],
   },
   catalog: {

@@ -61,6 +61,8 @@ export interface BulkState {
   starts: BulkStart[];
   /** True if further items may start at once. */
   hasMore: boolean;
+  /** Number of items that this step could not start for a temporary reason. */
+  postponed: number;
   /** Ids of the running jobs to cancel. */
   toCancel: string[];
   /** Subject of the webhook to deliver; null if there is none. */

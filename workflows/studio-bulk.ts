@@ -38,10 +38,10 @@ import { deliverWebhook } from './webhook-delivery.ts';
 const historyLengthMax = 3000;
 const historyBytesMax = 4 * 1024 * 1024;
 /**
- * Longest wait for the end of a job that an earlier run started. The run gets no event of it, so it
- * reads the rows, first after a second.
+ * Longest wait for the end of a job that an earlier run started, of which the run gets no event, and
+ * for items that can only be planned later. The first wait is a second.
  */
-const strangerWaitMaxMs = 30_000;
+const readAgainMaxMs = 30_000;
 /** Longest wait without a reason, in case a signal was lost. */
 const idleWaitMs = 600_000;
 
@@ -186,9 +186,9 @@ async function cancelJobs({ canceled }: BulkRun, { toCancel }: BulkState): Promi
 
 /** Calculates the longest time until the rows are read again, in milliseconds. */
 function calculateWaitMs({ input, live, idleSteps }: BulkRun, state: BulkState): number {
-  const { status, stopReason, running, resumeInMs } = state;
-  if (running > live.size || state.hasMore) {
-    return Math.min(1000 * 2 ** Math.min(idleSteps, 5), strangerWaitMaxMs);
+  const { status, stopReason, running, resumeInMs, postponed } = state;
+  if (running > live.size || state.hasMore || postponed > 0) {
+    return Math.min(1000 * 2 ** Math.min(idleSteps, 5), readAgainMaxMs);
   }
   if (status !== 'paused' || stopReason === 'PAUSED' || running > 0) return idleWaitMs;
   if (stopReason === 'INSUFFICIENT_CREDITS' || stopReason === 'JOBS_MAX_REACHED') {
@@ -197,7 +197,8 @@ function calculateWaitMs({ input, live, idleSteps }: BulkRun, state: BulkState):
   return Math.max(1000, Math.min(resumeInMs ?? idleWaitMs, idleWaitMs));
 }
 
-function describeWait({ status, stopReason, resumeInMs }: BulkState): string {
+function describeWait({ status, stopReason, resumeInMs, postponed }: BulkState): string {
+  if (postponed > 0) return `${postponed} items cannot be planned now: wait`;
   if (status !== 'paused') return 'wait for the end of a job';
   const time = resumeInMs === null ? '' : ` until ${formatTimeUtc(Date.now() + resumeInMs)}`;
   return `${stopReason}: wait${time}`;

@@ -11,6 +11,7 @@ import { findJob, jobPath, jobRequest } from './studio-jobs.ts';
 import { metadataFields } from '../../domain/metadata.ts';
 import { estimateBody, submitRequest, type RequestOptions } from './studio-requests.ts';
 import { estimateSchema } from '../../studio/requests/prices.ts';
+import type { ParsedRequest } from '../../studio/requests/request-draft.ts';
 import { webhookFields } from '../../studio/requests/webhook-fields.ts';
 import { toData, dataSchema } from './fields.ts';
 import type { ResponseDescription } from './description.ts';
@@ -134,11 +135,22 @@ export const resumePipelines = defineSection('Studio: pipelines', {
     async handle({ ctx, ...call }, services) {
       const parsed = await readResume(ctx, services);
       const parent = await findJob(call, services);
-      const { capability, request } = await resumePipeline(parent, parsed.resume, services);
-      const readBody = () => ({
-        ...parsed.options,
-        ...completeRequest(ctx, capability, { request, ...services }),
-      });
+      const { capability, request, checkFiles } = await resumePipeline(
+        parent,
+        parsed.resume,
+        services,
+      );
+      const readBody = (): ParsedRequest => {
+        const { storeFiles } = completeRequest(ctx, capability, { request, ...services });
+        return {
+          ...parsed.options,
+          request,
+          async storeFiles(copies) {
+            await checkFiles();
+            return storeFiles ? storeFiles(copies) : { request };
+          },
+        };
+      };
       return submitAndRespond(ctx, { capability, readBody }, services);
     },
   }),

@@ -1,5 +1,5 @@
 /**
- * `npm run dev -- bench studio|chat|ledger|growth`: compares the gateway with other variants. Starts separate servers and stops them
+ * `npm run dev -- bench studio|bulk|chat|ledger|growth`: compares the gateway with other variants. Starts separate servers and stops them
  * at the end (docs/performance.md).
  */
 import { writeFileSync } from 'node:fs';
@@ -7,6 +7,7 @@ import { rm } from 'node:fs/promises';
 import { availableParallelism, cpus, loadavg } from 'node:os';
 import { Command } from 'commander';
 import { makeTemporaryDirectory } from '../stack/temporary-directory.ts';
+import { bulkLoads, planBulk } from './bulk.ts';
 import { chatLoads, chatVariants, planChat } from './chat.ts';
 import { formatGrowth, measureGrowth, type GrowthOptions } from './growth.ts';
 import { planLedger } from './ledger.ts';
@@ -67,15 +68,23 @@ function createAction<Options, Load extends { name: string }>(
 
 const program = new Command('bench');
 
-/** Adds a command with the options that all benchmarks have. */
-function addCommand(name: string, description: string, seconds: number): Command {
+/** Adds a command with the options that all benchmarks of variants have. */
+function addCounted(name: string, description: string): Command {
   return program
     .command(name)
     .description(description)
-    .option('--seconds <n>', 'duration of each load in each round', number, seconds)
     .option('--rounds <n>', 'how often to measure each variant', number, 3)
     .option('--json <file>', 'also write the results as JSON to this file');
 }
+
+/** Adds a command whose loads have a duration. */
+const addCommand = (name: string, description: string, seconds: number): Command =>
+  addCounted(name, description).option(
+    '--seconds <n>',
+    'duration of each load in each round',
+    number,
+    seconds,
+  );
 
 const describeVariants = (names: readonly string[]): string =>
   `comma-separated: ${names.join()}; gateway@FOLDER is the gateway of another checkout`;
@@ -95,6 +104,24 @@ addCommand('studio', 'Asynchronous Studio jobs at a fixed rate.', 60)
   )
   .option('--env <NAME=value>', 'environment variable of the gateway; repeatable', assignment, {})
   .action(createAction(planStudio));
+addCounted(
+  'bulk',
+  'Bulk jobs and pipelines next to single jobs, and requests of another organization beside them.',
+)
+  .option(
+    '--loads <list>',
+    `comma-separated: ${bulkLoads.join()}`,
+    parseNames(bulkLoads),
+    bulkLoads,
+  )
+  .option('--items <n>', 'number of pictures that run', number, 1000)
+  .option('--accepted <n>', 'number of items of the bulk job that is only accepted', number, 10_000)
+  .option('--waiting <n>', "number of items beside the other organization's jobs", number, 2000)
+  .option('--jobs <n>', 'number of jobs of the other organization', number, 30)
+  .option('--pipelines <n>', 'number of pipelines of three steps', number, 60)
+  .option('--concurrency <n>', 'number of jobs that run at the same time', number, 16)
+  .option('--env <NAME=value>', 'environment variable of the gateway; repeatable', assignment, {})
+  .action(createAction(planBulk));
 addCommand('chat', 'Chats in closed loops: each caller has one request at a time.', 3)
   .option(
     '--loads <list>',

@@ -672,6 +672,9 @@ CREATE TABLE bulk_item (
   price micro NOT NULL,
   state text NOT NULL DEFAULT 'waiting'
     CHECK (state IN ('waiting', 'running', 'completed', 'failed', 'canceled')),
+  -- Number of times that the waiting item could not be planned for a temporary reason, which is in
+  -- `error`. Items that were postponed less often go first.
+  postponed integer NOT NULL DEFAULT 0,
   -- Number of the attempt, from 1; `retry` starts the next one.
   round integer NOT NULL DEFAULT 1,
   job_id text,
@@ -682,6 +685,7 @@ CREATE TABLE bulk_item (
   PRIMARY KEY (bulk_id, index)
 ) WITH (fillfactor = 70);
 CREATE INDEX bulk_item_by_state ON bulk_item (bulk_id, state, index);
+CREATE INDEX bulk_item_waiting ON bulk_item (bulk_id, postponed, index) WHERE state = 'waiting';
 CREATE INDEX bulk_item_by_end ON bulk_item (bulk_id, ended_at) WHERE ended_at IS NOT NULL;
 CREATE INDEX bulk_item_of_job ON bulk_item (job_id) WHERE job_id IS NOT NULL;
 

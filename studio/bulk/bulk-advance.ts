@@ -6,7 +6,7 @@
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { BulkStart, BulkState, BulkStep } from '../../domain/bulk-contract.ts';
-import { GatewayError } from '../../domain/errors.ts';
+import { errorTable, GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { asJson } from '../../domain/json.ts';
 import { organizationStatusSchema, roleSchema, scopes } from '../../identity/access.ts';
@@ -51,16 +51,28 @@ const advanced = z.object({
   organizationId: z.string(),
   caller: callerSchema.nullable(),
   eventId: z.string().nullable(),
-  items: z.array(storedItem.extend({ jobId: z.string().nullable() })),
+  items: z.array(storedItem.extend({ jobId: z.string().nullable(), postponed: z.number() })),
   toCancel: z.array(z.string()),
 });
 type Advanced = z.infer<typeof advanced>;
 const advancedRow = z.object({ state: advanced.nullable() });
 const startedRow = z.object({ started: z.array(z.number()) });
 
-interface Failure {
+/** Item that was not started. */
+interface Unstarted {
   index: number;
   error: { code: string; message: string };
+  /** True if the item may start later, because the reason is temporary. */
+  canWait: boolean;
+}
+
+/** Result of the planning of the next items. */
+interface Planned {
+  starts: BulkStart[];
+  failures: number;
+  postponed: number;
+  /** True if further items can be planned at once. */
+  hasMore: boolean;
 }
 
 /** Runs the step. @throws Error if the bulk job does not exist */
@@ -72,10 +84,10 @@ export async function advanceBulk(deps: AdvanceDeps, step: BulkStep): Promise<Bu
   const input = sql.jsonb({ bulkId, live, rejected, itemsMax: itemsPerStep });
   const state = await pool.oneFirst(sql.type(advancedRow)`SELECT bulk_advance(${input}) AS state`);
   if (!state) throw new Error(`the bulk job ${bulkId} does not exist`);
-  const { items, caller, requestId: _, organizationId: __, ...shown } = state;
-  const { starts, failures } = caller
+  const { items: _items, caller, requestId: _, organizationId: __, ...shown } = state;
+  const { starts, failures, ...next } = caller
     ? await startItems(deps, { bulkId, state, caller })
-    : { starts: [], failures: 0 };
+    : nothingPlanned;
   const left = state.waiting - starts.length - failures;
   return {
     ...shown,
@@ -83,7 +95,7 @@ export async function advanceBulk(deps: AdvanceDeps, step: BulkStep): Promise<Bu
     running: state.running + starts.length,
     failed: state.failed + failures,
     starts,
-    hasMore: left > 0 && starts.length + failures > 0 && items.length === itemsPerStep,
+    ...next,
   };
 }
 
@@ -94,30 +106,39 @@ async function cancelByOperator(pool: DatabasePool, bulkId: string): Promise<voi
     FROM bulk WHERE id = ${bulkId} AND status IN ('in_progress', 'paused')`);
 }
 
+const nothingPlanned: Planned = { starts: [], failures: 0, postponed: 0, hasMore: false };
+
 /** Plans the next items, and records which of them start. */
 async function startItems(
   deps: AdvanceDeps,
   { bulkId, state, caller }: { bulkId: string; state: Advanced; caller: RequestCaller },
-): Promise<{ starts: BulkStart[]; failures: number }> {
+): Promise<Planned> {
   const { pool, webhooks } = deps;
-  if (state.items.length === 0) return { starts: [], failures: 0 };
+  if (state.items.length === 0) return nothingPlanned;
   const results = await Promise.all(
-    state.items.map(({ jobId, ...item }) =>
+    state.items.map(({ jobId, postponed: _, ...item }) =>
       planItem(
         item,
         { jobId: jobId ?? newId('job'), requestId: state.requestId, caller },
         deps,
-      ).catch((error: unknown) => toFailure(item.index, error)),
+      ).catch((error: unknown) => toUnstarted(item.index, error)),
     ),
   );
   const planned = results.filter((result): result is PlannedItem => 'plan' in result);
-  const failures = results.filter((result): result is Failure => !('plan' in result));
+  const unstarted = results.filter((result): result is Unstarted => !('plan' in result));
+  const failures = unstarted.filter(({ canWait }) => !canWait);
+  const postponed = unstarted.filter(({ canWait }) => canWait);
   const starts = planned.map(({ index, plan, priceMicro: price }) => ({
     index,
     jobId: plan.jobId,
     price,
   }));
-  const input = sql.jsonb({ bulkId, starts, failures: failures.map((failure) => asJson(failure)) });
+  const input = sql.jsonb({
+    bulkId,
+    starts,
+    failures: failures.map((item) => asJson(item)),
+    postponed: postponed.map((item) => asJson(item)),
+  });
   const started = new Set(
     await pool.oneFirst(sql.type(startedRow)`SELECT bulk_start_items(${input}) AS started`),
   );
@@ -133,7 +154,16 @@ async function startItems(
     if (webhook) await webhooks.createForJob({ jobId, organizationId, ...webhook });
     items.push(describeStart(plan, bulkId, item.index));
   }
-  return { starts: items, failures: failures.length };
+  // The end of the bulk job is found by the next step. Items that have been postponed before wait
+  // for a while.
+  const isFirstTime = state.items.some(
+    ({ index, postponed: times }) => times === 0 && postponed.some((item) => item.index === index),
+  );
+  const hasMore =
+    failures.length > 0 ||
+    isFirstTime ||
+    (items.length > 0 && state.items.length === itemsPerStep && state.waiting > items.length);
+  return { starts: items, failures: failures.length, postponed: postponed.length, hasMore };
 }
 
 function describeStart(plan: PlannedItem['plan'], bulkId: string, index: number): BulkStart {
@@ -145,8 +175,9 @@ function describeStart(plan: PlannedItem['plan'], bulkId: string, index: number)
   };
 }
 
-/** Returns the failure of an item that cannot be started. @throws any error but a GatewayError */
-function toFailure(index: number, error: unknown): Failure {
+/** Returns why an item cannot be started. @throws any error but a GatewayError */
+function toUnstarted(index: number, error: unknown): Unstarted {
   if (!(error instanceof GatewayError)) throw error;
-  return { index, error: { code: error.code, message: error.message } };
+  const { code, message } = error;
+  return { index, error: { code, message }, canWait: errorTable[code].retryable };
 }

@@ -3,7 +3,6 @@
  * single endpoints, and plans their jobs when they are started.
  */
 import { z } from 'zod';
-import { anyJsonObject } from '../../domain/body-schema.ts';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import { webhookEvents } from '../../domain/job-contract.ts';
@@ -16,6 +15,7 @@ import type { Recordings } from '../../storage/inputs/recordings.ts';
 import type { Webhooks } from '../../webhooks/webhooks.ts';
 import { getRequiredScope, type Capability } from '../capabilities/capability.ts';
 import { findCapability, jobKinds } from '../capabilities/capability-registry.ts';
+import { itemBody } from '../capabilities/request-fields.ts';
 import { priceRequest, type PricingServices } from '../requests/estimates.ts';
 import { calculateChargeMaxMicro, completePlan, priceDraft } from '../requests/planner.ts';
 import {
@@ -41,9 +41,9 @@ const use = z.enum(useNames).meta({
   description: 'Studio endpoint of the item: its path after `/studio/`.',
   example: 'image/generate',
 });
-const body = anyJsonObject.meta({
+const body = itemBody.meta({
   description:
-    'Body of the request to this endpoint, with `webhookUrl` and `metadata` of its own job.',
+    'Body of the request to this endpoint without `async`, with `webhookUrl` and `metadata` of its own job.',
 });
 
 /** Schema of an item as callers send it. */

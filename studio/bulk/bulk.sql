@@ -127,7 +127,7 @@ BEGIN
   LOOP
     EXIT WHEN b.waiting = 0 OR b.status <> 'in_progress' AND NOT (b.status = 'paused' AND b.stop_reason <> 'PAUSED');
     SELECT i.index, i.price INTO next FROM bulk_item i
-      WHERE i.bulk_id = b.id AND i.state = 'waiting' ORDER BY i.index LIMIT 1;
+      WHERE i.bulk_id = b.id AND i.state = 'waiting' ORDER BY i.postponed, i.index LIMIT 1;
     IF b.charged + b.reserved + next.price > b.max_credits THEN
       IF b.running = 0 THEN b.status := 'stopped'; b.stop_reason := 'MAX_CREDITS'; b.resume_at := NULL; END IF;
       EXIT;
@@ -181,8 +181,8 @@ BEGIN
   IF b IS DISTINCT FROM before THEN PERFORM bulk_write(b); END IF;
   IF gate.may_start THEN
     SELECT json_agg(n) INTO items FROM (
-      SELECT i.index, i.type, i.request, i.webhook, i.metadata, i.job_id AS "jobId" FROM bulk_item i
-      WHERE i.bulk_id = b.id AND i.state = 'waiting' ORDER BY i.index
+      SELECT i.index, i.type, i.request, i.webhook, i.metadata, i.job_id AS "jobId", i.postponed FROM bulk_item i
+      WHERE i.bulk_id = b.id AND i.state = 'waiting' ORDER BY i.postponed, i.index
       LIMIT least((input->>'itemsMax')::integer, b.concurrency - b.running)) AS n;
   END IF;
   RETURN json_build_object('status', b.status, 'stopReason', b.stop_reason,
@@ -196,13 +196,17 @@ BEGIN
       WHERE b.cancels_running AND i.bulk_id = b.id AND i.state = 'running'), '[]'));
 END $$;
 
--- Records planned items: {bulkId, starts: [{index, jobId, price}], failures: [{index, error}]}.
+-- Records planned items: {bulkId, starts: [{index, jobId, price}], failures: [{index, error}],
+-- postponed: [{index, error}]}. Postponed items go on waiting, behind the others.
 -- Returns the indexes of the items that may start: those that fit into the budget, in their order.
 CREATE FUNCTION bulk_start_items(input jsonb) RETURNS json LANGUAGE plpgsql AS $$
 DECLARE b bulk; s record; former bigint; started integer[] := '{}';
 BEGIN
   SELECT * INTO b FROM bulk WHERE id = input->>'bulkId' FOR UPDATE;
   b := bulk_fail_items(b, input->'failures');
+  UPDATE bulk_item i SET postponed = i.postponed + 1, error = p->'error'
+    FROM jsonb_array_elements(input->'postponed') AS p
+    WHERE i.bulk_id = b.id AND i.index = (p->>'index')::integer AND i.state = 'waiting';
   FOR s IN SELECT * FROM jsonb_to_recordset(input->'starts') AS x(index integer, "jobId" text, price bigint)
     ORDER BY x.index
   LOOP
@@ -217,7 +221,7 @@ BEGIN
       EXIT;
     END IF;
     UPDATE bulk_item SET state = 'running', job_id = s."jobId", price = s.price,
-      claimed_at = clock_timestamp() WHERE bulk_id = b.id AND index = s.index;
+      error = NULL, claimed_at = clock_timestamp() WHERE bulk_id = b.id AND index = s.index;
     b.waiting := b.waiting - 1; b.running := b.running + 1; b.reserved := b.reserved + s.price;
     started := started || s.index;
   END LOOP;
@@ -305,7 +309,7 @@ BEGIN
   END IF;
   IF input->>'command' = 'retry' THEN
     UPDATE bulk_item i SET state = 'waiting', round = i.round + 1, job_id = NULL, error = NULL,
-      charged = 0, ended_at = NULL
+      postponed = 0, charged = 0, ended_at = NULL
     WHERE i.bulk_id = b.id AND i.state = 'failed';
   END IF;
   IF b IS NOT DISTINCT FROM before THEN RETURN '"unchanged"'; END IF;

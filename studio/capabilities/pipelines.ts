@@ -17,7 +17,7 @@ import {
   type PipelineRequest,
 } from '../pipelines/step-draft.ts';
 import { defineCapability, type Capability, type FinishedJob } from './capability.ts';
-import { asyncFlag, fitsIntoPlan, tooLongForPlan } from './request-fields.ts';
+import { asyncFlag, fitsIntoPlan, stepBody, tooLongForPlan } from './request-fields.ts';
 
 /** Maximum number of steps of a pipeline. */
 const stepsMax = 20;
@@ -64,7 +64,7 @@ function describeStepBody({ request, takes = {} }: Capability): z.ZodType {
         : z.union([inner instanceof z.ZodType ? inner : anyJsonObject, referenceSchema]);
     return [[name, field instanceof z.ZodOptional ? taken.optional() : taken]];
   });
-  return schema.safeExtend(Object.fromEntries(replaced));
+  return schema.omit({ async: true }).safeExtend(Object.fromEntries(replaced));
 }
 
 /** Returns the maximum length of a list of files. */
@@ -85,7 +85,7 @@ export function createPipelines(capabilities: readonly Capability[]): Capability
           use: z
             .enum(uses)
             .meta({ description: 'Path of the endpoint of the step, below /studio/.' }),
-          body: anyJsonObject,
+          body: stepBody,
           maxCredits: stepMaxCredits,
         }),
       )

@@ -2,7 +2,9 @@
 import { z } from 'zod';
 import type { Limit } from '../models/audio-models.ts';
 import { voices } from '../models/voices.ts';
+import { anyJsonObject } from '../../domain/body-schema.ts';
 import { idPattern } from '../../domain/ids.ts';
+import { isRecord } from '../../domain/json.ts';
 
 /** Output formats that a caller may request. */
 export const imageFormats = ['jpeg', 'png', 'webp'] as const;
@@ -70,6 +72,33 @@ export const voiceName = z
 
 /** Schema of the field `async`: if true, the 202 response is sent immediately. */
 export const asyncFlag = z.boolean().optional();
+
+/** Reason why a field is not allowed in the body of a step, by its name. */
+const fieldsOfRequest = {
+  async: 'must be absent: it is a field of the whole pipeline',
+  webhookUrl: 'must be absent: it is a field of the whole pipeline',
+  webhookEvents: 'must be absent: it is a field of the whole pipeline',
+  metadata: 'must be absent: it is a field of the whole pipeline',
+  maxCredits: 'must be absent: it is a field of the step, beside its body',
+};
+/** Reason why a field is not allowed in the body of an item of a bulk job. */
+const fieldsOfBulk = { async: 'must be absent: no request waits for an item of a bulk job' };
+
+/** Creates the schema of a body in a request, which may not have the named fields. */
+const createInnerBody = (forbidden: Readonly<Record<string, string>>) =>
+  anyJsonObject
+    .superRefine((body, context) => {
+      for (const [name, message] of Object.entries(forbidden)) {
+        const isSent = isRecord(body) && Object.hasOwn(body, name);
+        if (isSent) context.addIssue({ code: 'custom', path: [name], message });
+      }
+    })
+    .meta(anyJsonObject.meta() ?? {});
+
+/** Schema of the body of a step of a pipeline. */
+export const stepBody = createInnerBody(fieldsOfRequest);
+/** Schema of the body of an item of a bulk job. */
+export const itemBody = createInnerBody(fieldsOfBulk);
 
 /**
  * Maximum size of a long request field, in bytes of JSON. A job plan contains the field twice (in

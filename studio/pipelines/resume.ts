@@ -4,7 +4,7 @@
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { anyJsonObject, createRecordSchema } from '../../domain/body-schema.ts';
+import { createRecordSchema } from '../../domain/body-schema.ts';
 import { fieldError, GatewayError, invalidFieldsError } from '../../domain/errors.ts';
 import { asRecord, asText, type JsonObject } from '../../domain/json.ts';
 import { isCallOf, type JobRecord, type JobStep } from '../../domain/job-record.ts';
@@ -13,7 +13,12 @@ import type { Storage } from '../../storage/storage.ts';
 import type { Capability } from '../capabilities/capability.ts';
 import { capabilities, pipelines } from '../capabilities/capability-registry.ts';
 import { finishStep, pipelineMaxCredits, stepId } from '../capabilities/pipelines.ts';
-import { asyncFlag, fitsIntoPlan, tooLongForPlan } from '../capabilities/request-fields.ts';
+import {
+  asyncFlag,
+  fitsIntoPlan,
+  stepBody,
+  tooLongForPlan,
+} from '../capabilities/request-fields.ts';
 import type { TakenStep } from './references.ts';
 import {
   draftPipeline,
@@ -27,7 +32,7 @@ export const resumeRequest = z.strictObject({
   from: stepId.optional().meta({
     description: 'Step from which the pipeline runs again: this step and all that depend on it.',
   }),
-  bodies: createRecordSchema(anyJsonObject, { nameLengthMax: 40, countMax: 20 })
+  bodies: createRecordSchema(stepBody, { nameLengthMax: 40, countMax: 20 })
     .refine(fitsIntoPlan, { error: tooLongForPlan, abort: true })
     .optional()
     .meta({ description: 'New bodies of steps that run, by step id.' }),
@@ -45,6 +50,13 @@ interface Services {
 export interface Resumption {
   capability: Capability;
   request: JsonObject;
+  /**
+   * Checks that the files still exist. A replayed request receives its first answer without them, so
+   * this is called once the Idempotency-Key is claimed. Until then, texts that steps delivered are
+   * placeholders.
+   * @throws GatewayError MEDIA_DELETED that names the step
+   */
+  checkFiles: () => Promise<void>;
 }
 
 /** Lifetime of the URLs by which the new request refers to files, in milliseconds. */
@@ -52,7 +64,7 @@ const urlTtlMs = 3_600_000;
 
 /**
  * Builds the request that resumes a pipeline.
- * @throws GatewayError JOB_NOT_DONE, INVALID_REQUEST, or MEDIA_DELETED that names the step
+ * @throws GatewayError JOB_NOT_DONE, INVALID_REQUEST
  */
 export async function resumePipeline(
   job: JobRecord,
@@ -70,11 +82,18 @@ export async function resumePipeline(
   const running = listRunning(job, steps, resume.from);
   checkBodies(steps, running, resume);
   const taken = new Map<string, TakenStep>();
-  for (const step of steps) {
-    if (!running.has(step.id)) taken.set(step.id, await takeStep(job, step, services));
-  }
-  const request = buildRequest(job, running, resume);
-  return { capability: withTaken(taken), request };
+  const texts = { areChecked: false };
+  const succeeded = steps.filter(({ id }) => !running.has(id));
+  for (const step of succeeded)
+    taken.set(step.id, await takeStep(job, step, { texts, ...services }));
+  return {
+    capability: withTaken(taken),
+    request: buildRequest(job, running, resume),
+    async checkFiles() {
+      for (const step of succeeded) await throwIfFileMissing(job, step, services);
+      texts.areChecked = true;
+    },
+  };
 }
 
 // oxlint-disable-next-line no-unsafe-type-assertion -- only requests of `buildRequest` are planned
@@ -157,28 +176,41 @@ function buildRequest(
   };
 }
 
-/** Reads what a step delivered. @throws GatewayError MEDIA_DELETED if a file no longer exists */
-async function takeStep(
+const listOutputs = (job: JobRecord, step: JobStep) =>
+  (job.outputs ?? []).filter(({ callIndex }) => isCallOf(step, callIndex));
+
+/** @throws GatewayError MEDIA_DELETED if a file of a step no longer exists */
+async function throwIfFileMissing(
   job: JobRecord,
   step: JobStep,
   { pool, storage }: Services,
-): Promise<TakenStep> {
-  const outputs = (job.outputs ?? []).filter(({ callIndex }) => isCallOf(step, callIndex));
-  const artifacts = outputs.flatMap((output) => output.artifacts);
+): Promise<void> {
+  const artifacts = listOutputs(job, step).flatMap((output) => output.artifacts);
   const keys = artifacts.map(({ storageKey }) => storageKey);
   const present = await pool.anyFirst(sql.type(z.object({ key: z.string() }))`
     SELECT storage_key AS key FROM artifact WHERE storage_key = ANY(${sql.array(keys, 'text')})
       AND organization_id = ${job.organizationId} AND deleted_at IS NULL`);
   const sizes = await Promise.all(keys.map((key) => storage.size(key)));
   const missing = keys.filter((key, index) => !present.includes(key) || sizes[index] === null);
-  if (missing.length > 0) {
-    const message = `a file of the step was deleted or has expired: ${missing.join(', ')}; run the step again with from`;
-    throw new GatewayError('MEDIA_DELETED', `${step.id}: ${message}`, {
-      details: [{ path: `steps.${step.id}`, message }],
-    });
-  }
+  if (missing.length === 0) return;
+  const message = `a file of the step was deleted or has expired: ${missing.join(', ')}; run the step again with from`;
+  throw new GatewayError('MEDIA_DELETED', `${step.id}: ${message}`, {
+    details: [{ path: `steps.${step.id}`, message }],
+  });
+}
+
+/** Reads what a step delivered. */
+async function takeStep(
+  job: JobRecord,
+  step: JobStep,
+  { storage, texts }: Pick<Services, 'storage'> & { texts: { areChecked: boolean } },
+): Promise<TakenStep> {
+  const outputs = listOutputs(job, step);
+  const artifacts = outputs.flatMap((output) => output.artifacts);
   const urls = new Map<string, string>();
-  for (const key of keys) urls.set(key, await storage.urlOf(key, urlTtlMs));
+  for (const { storageKey } of artifacts) {
+    urls.set(storageKey, await storage.urlOf(storageKey, urlTtlMs));
+  }
   const findArtifact = ({ callIndex, artifactIndex }: JobStep['outputs'][number]) =>
     outputs.find((output) => output.callIndex === callIndex)?.artifacts[artifactIndex];
   const [document] = artifacts;
@@ -192,7 +224,8 @@ async function takeStep(
     urlOf: (output) => urls.get(findArtifact(output)?.storageKey ?? '') ?? '',
     readText(name) {
       const text = content[name] ?? asRecord(outputs[0]?.data)[name];
-      return typeof text === 'string' ? text : null;
+      if (typeof text === 'string') return text;
+      return texts.areChecked ? null : step.id;
     },
   };
 }

@@ -7,7 +7,9 @@ import { startStudioWorkers, type StudioWorkers } from '../../worker/studio-work
 import { bundleChanged } from '../harness/changed-workflows.ts';
 import { startGateway, useOwnGateway, type TestGateway } from '../harness/gateway.ts';
 import { sweepOnce } from '../harness/sweeps.ts';
+import { drawDisc } from '../harness/media.ts';
 import { until, untilHolds } from '../harness/until.ts';
+import { uploadFile } from '../harness/uploads.ts';
 
 const gateway = useOwnGateway({ env: { BULK_CREDIT_CHECK_MS: '500' } }, 'last');
 const path = '/api/v1/studio/bulk';
@@ -261,6 +263,48 @@ it('too many failures stop a bulk job after twenty ends', async () => {
   const ended = await untilDone(await accept(body));
   expect(ended).toMatchObject({ status: 'stopped', stopReason: 'MAX_FAILED_PERCENT' });
   expect(ended.counts.failed).toBeLessThan(26);
+});
+
+it('items that cannot be planned for a temporary reason wait behind the others, and start later', async () => {
+  const text = { use: 'sfx/generate', body: { prompt: 'a click of a lamp', durationSeconds: 1 } };
+  const first = { use: 'image/generate', body: { prompt: '[[slow:5s]] an early lamp' } };
+  const items = [first, ...pictures(12, 'a later lamp'), text];
+  const bulkId = await accept({ items, concurrency: 1 });
+  await until(async () => (await gateway.sandbox.submits({ match: 'early lamp' })).length === 1);
+  // The API has the keys of the providers when it accepts the items; then the worker lacks them.
+  const { config } = gateway;
+  const { PROVIDER_VARIABLES: complete } = config;
+  const { FAL_KEY: _, OPENAI_IMAGES_API_KEY: __, ...reduced } = complete;
+  config.PROVIDER_VARIABLES = reduced;
+  try {
+    await untilHolds(async () => {
+      const { counts } = await read(bulkId);
+      expect(counts).toMatchObject({ completed: 2, waiting: 12, failed: 0 });
+    });
+    const { body } = await gateway.call<{ data: object[] }>(
+      `${path}/${bulkId}/items?state=waiting`,
+    );
+    expect(body.data[0]).toMatchObject({
+      index: 1,
+      error: { code: 'SERVICE_UNAVAILABLE', retryable: true },
+    });
+  } finally {
+    config.PROVIDER_VARIABLES = complete;
+  }
+  const ended = await untilDone(bulkId);
+  expect(ended).toMatchObject({ status: 'completed', counts: { completed: 14, failed: 0 } });
+});
+
+it('a bulk job ends whose last items fail before they start', async () => {
+  const { fileId } = await uploadFile(gateway, await drawDisc(64, 64));
+  const slow = {
+    use: 'image/generate',
+    body: { prompt: '[[slow:1s]] a lamp before deleted ones' },
+  };
+  const deleted = { use: 'image/upscale', body: { imageUrl: fileId } };
+  const bulkId = await accept({ items: [slow, deleted, deleted, deleted], concurrency: 1 });
+  await gateway.database.query('UPDATE upload SET deleted_at = now() WHERE id = $1', [fileId]);
+  expect((await untilDone(bulkId)).counts).toMatchObject({ completed: 1, failed: 3 });
 });
 
 it('webhooks report that a bulk job pauses and ends', async () => {

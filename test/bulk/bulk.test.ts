@@ -133,6 +133,28 @@ describe('a bulk job', () => {
     ['a budget below the first item', { items: pictures(2), maxCredits: 0.1 }, 'maxCredits'],
     ['events without a URL', { items: pictures(1), webhookEvents: ['paused'] }, 'webhookEvents'],
     [
+      'async in a body',
+      { items: [item('', { body: { prompt: 'one', async: true } })] },
+      'items.0.body.async',
+    ],
+    [
+      'async in the defaults',
+      { items: pictures(1), defaults: { body: { async: false } } },
+      'defaults.body.async',
+    ],
+    [
+      'async in a step of an item',
+      {
+        items: [
+          {
+            use: 'pipelines',
+            body: { steps: [{ id: 'art', use: 'image/generate', body: { async: true } }] },
+          },
+        ],
+      },
+      'items.0.body.steps.0.body.async',
+    ],
+    [
       'an unknown file',
       { items: [{ use: 'image/upscale', body: { imageUrl: `file_${'0'.repeat(32)}` } }] },
       'items.0.body.imageUrl',

@@ -174,7 +174,8 @@ const transcript = {
 };
 const tiles = (count: number) =>
   Array.from({ length: count }, (_, index) => ({ ...art, id: `art${index}` }));
-const rejections: [what: string, body: object, path: string, message: RegExp, code?: string][] = [
+type Rejection = [what: string, body: object, path: string, message: RegExp, code?: string];
+const rejections: Rejection[] = [
   ['no steps', {}, 'steps', /required/],
   ['an empty list', { steps: [] }, 'steps', /1–20/],
   ['21 steps', { steps: tiles(21) }, 'steps', /20/],
@@ -355,6 +356,12 @@ const rejections: [what: string, body: object, path: string, message: RegExp, co
     'PRICE_LIMIT_EXCEEDED',
   ],
   ['maxCredits of 0', { steps: [art], maxCredits: 0 }, 'maxCredits', /above|greater|more|0/],
+  ...['async', 'webhookUrl', 'metadata', 'maxCredits'].map((name): Rejection => [
+    `${name} in the body of a step`,
+    { steps: [{ ...art, body: { ...art.body, [name]: null } }] },
+    `steps.0.body.${name}`,
+    /must be absent: it is a field of the (whole pipeline|step)/,
+  ]),
   [
     'a private address',
     { steps: [art, upscale('http://10.0.0.1/a.png')] },
@@ -532,6 +539,7 @@ describe('POST /api/v1/studio/jobs/:jobId/resume', () => {
     [{ from: 'small', bodies: { small: {} } }, 400, 'steps.1.body.imageUrl', /required/],
     [{ from: 'small', maxCredits: 0.1 }, 400, 'maxCredits', /0.5/],
     [{ form: 'small' }, 400, 'form', /did you mean from/],
+    [{ bodies: { small: { async: true } } }, 400, 'bodies.small.async', /whole pipeline/],
   ])('rejects %j', async (body, status, field, message) => {
     const job = await run({ steps: [art, small] });
     const answer = await resume(job.jobId, body);
@@ -554,9 +562,18 @@ describe('POST /api/v1/studio/jobs/:jobId/resume', () => {
     });
     await gateway.cancel(body.data.jobId);
     await gateway.untilDone(body.data.jobId);
+    const keyed = { headers: { 'idempotency-key': 'one-resume' } };
+    const first = await resume(job.jobId, { from: 'small' }, keyed);
+    expect(first.status, JSON.stringify(first.body)).toBe(200);
     await gateway.database.query(
       `UPDATE artifact SET deleted_at = now() WHERE job_id = '${job.jobId}'`,
     );
+    const replayed = await resume(job.jobId, { from: 'small' }, keyed);
+    expect(replayed.headers.get('idempotent-replayed'), JSON.stringify(replayed.body)).toBe('true');
+    expect(replayed.body).toMatchObject({
+      success: true,
+      credits: { used: first.body.credits.used },
+    });
     const deleted = await resume(job.jobId, { from: 'small' });
     expect(deleted).toMatchObject({ status: 410, body: { error: 'MEDIA_DELETED' } });
     expect(deleted.body.details).toMatchObject([{ path: 'steps.art' }]);
