@@ -76,9 +76,9 @@ export class BulkJobs {
   }
 
   /**
-   * Starts a bulk job, and yields the results of its items as they end. If the bulk job was stopped
-   * or canceled, then throws a `StudioError` with the reason as its code and the bulk job as its
-   * body. Failed items are results like others.
+   * Starts a bulk job, waits for it to end, and yields the results of its items in their order. If
+   * the bulk job was stopped or canceled, then throws a `StudioError` with the reason as its code
+   * and the bulk job as its body. Failed items are results like others.
    */
   async *run<const Item extends BulkItem>(
     items: BulkItems<Item>,

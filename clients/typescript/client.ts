@@ -12,7 +12,6 @@ import type {
   Input,
   Job,
   JobTicket,
-  ResumeOptions,
   Result,
   SignalOption,
   WaitOptions,
@@ -94,17 +93,9 @@ export class StudioGateway {
   async submit<C extends Capability>(
     capability: C,
     input: Input<C>,
-    options: CallOptions = {},
+    { signal, idempotencyKey }: CallOptions = {},
   ): Promise<JobTicket<C>> {
-    return this.#submit(`/api/v1/studio/${capability}`, input, options);
-  }
-
-  async #submit(
-    path: string,
-    body: object,
-    { signal, idempotencyKey }: CallOptions,
-  ): Promise<{ jobId: string }> {
-    const response = await this.#connection.post(path, body, {
+    const response = await this.#connection.post(`/api/v1/studio/${capability}`, input, {
       signal,
       headers: { Prefer: 'respond-async', ...idempotencyHeader(idempotencyKey) },
     });
@@ -186,17 +177,6 @@ export class StudioGateway {
   ): Promise<Job<C>> {
     const response = await this.#connection.post(`${jobPath(jobId)}/cancel`, undefined, { signal });
     return (await parseBody<{ data: Job<C> }>(response)).data;
-  }
-
-  /**
-   * Resumes a pipeline that has ended: starts a new job that takes over what its steps delivered,
-   * and runs the others. With `from`, that step and all that depend on it run again.
-   */
-  async resume(
-    { jobId }: JobTicket<'pipelines'>,
-    { signal, idempotencyKey, ...body }: ResumeOptions & CallOptions = {},
-  ): Promise<JobTicket<'pipelines'>> {
-    return this.#submit(`${jobPath(jobId)}/resume`, body, { signal, idempotencyKey });
   }
 
   /** Lists the jobs of the organization, newest first; fetches each page when it is needed. */

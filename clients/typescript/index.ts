@@ -18,7 +18,6 @@ export type {
   Input,
   Job,
   JobTicket,
-  ResumeOptions,
   Result,
   SignalOption,
   WaitOptions,

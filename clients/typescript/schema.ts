@@ -1007,7 +1007,6 @@ export interface components {
                     height: number;
                 };
                 imageUrls?: ((string) | (string)[]) | components["schemas"]["StepReference"];
-                async?: boolean;
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
@@ -1047,7 +1046,6 @@ export interface components {
                 /** @enum {string} */
                 background?: "auto" | "transparent" | "opaque";
                 maskUrl?: (string) | components["schemas"]["StepReference"];
-                async?: boolean;
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
@@ -1075,7 +1073,6 @@ export interface components {
                 faceEnhancement?: boolean;
                 /** @default false */
                 persistToStorage?: boolean;
-                async?: boolean;
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
@@ -1105,7 +1102,6 @@ export interface components {
                 refineForeground?: boolean;
                 /** @default false */
                 persistToStorage?: boolean;
-                async?: boolean;
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
@@ -1126,7 +1122,6 @@ export interface components {
                 /** @enum {number} */
                 scaleFactor?: 2 | 4 | 6;
                 service?: string;
-                async?: boolean;
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
@@ -1156,7 +1151,6 @@ export interface components {
                 generateAudio?: boolean;
                 seed?: number;
                 negativePrompt?: string | components["schemas"]["StepReference"];
-                async?: boolean;
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
@@ -1171,7 +1165,6 @@ export interface components {
             use: "video/upscale";
             body: {
                 videoUrl: (string) | components["schemas"]["StepReference"];
-                async?: boolean;
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
@@ -1186,7 +1179,6 @@ export interface components {
             use: "video/remove-background";
             body: {
                 videoUrl: (string) | components["schemas"]["StepReference"];
-                async?: boolean;
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
@@ -1207,7 +1199,6 @@ export interface components {
                  * @enum {string}
                  */
                 audioMode?: "replace" | "mix";
-                async?: boolean;
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
@@ -1234,7 +1225,6 @@ export interface components {
                 stability?: number;
                 /** @default 0.5 */
                 similarityBoost?: number;
-                async?: boolean;
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
@@ -1262,7 +1252,6 @@ export interface components {
                 stability?: number;
                 /** @default 0.5 */
                 similarityBoost?: number;
-                async?: boolean;
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
@@ -1285,7 +1274,6 @@ export interface components {
                  * @enum {string}
                  */
                 model_id?: "music_v1";
-                async?: boolean;
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
@@ -1318,7 +1306,6 @@ export interface components {
                  * @enum {string}
                  */
                 mode?: "full" | "audio-only";
-                async?: boolean;
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
@@ -1338,7 +1325,6 @@ export interface components {
                 /** @default 0.3 */
                 promptInfluence?: number;
                 loop?: boolean;
-                async?: boolean;
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
@@ -1357,7 +1343,6 @@ export interface components {
                 /** @description Language of the speech; detected if not set. */
                 language?: string;
                 fileName?: string;
-                async?: boolean;
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
@@ -4488,7 +4473,7 @@ export interface components {
                  * @enum {string}
                  */
                 use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
-                /** @description Body of the request to this endpoint, with `webhookUrl` and `metadata` of its own job. */
+                /** @description Body of the request to this endpoint without `async`, with `webhookUrl` and `metadata` of its own job. */
                 body?: Record<string, never>;
             }[];
             /** @description Fields that all items share. A field of an item replaces the one of the same name. */
@@ -4499,7 +4484,7 @@ export interface components {
                  * @enum {string}
                  */
                 use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
-                /** @description Body of the request to this endpoint, with `webhookUrl` and `metadata` of its own job. */
+                /** @description Body of the request to this endpoint without `async`, with `webhookUrl` and `metadata` of its own job. */
                 body?: Record<string, never>;
             };
             /** @description Maximum number of credits that the bulk job charges. An item starts only if charged and reserved credits and its price are within it. */
@@ -4550,7 +4535,7 @@ export interface components {
                  * @enum {string}
                  */
                 use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
-                /** @description Body of the request to this endpoint, with `webhookUrl` and `metadata` of its own job. */
+                /** @description Body of the request to this endpoint without `async`, with `webhookUrl` and `metadata` of its own job. */
                 body?: Record<string, never>;
             }[];
             /** @description Fields that all items share. A field of an item replaces the one of the same name. */
@@ -4561,7 +4546,7 @@ export interface components {
                  * @enum {string}
                  */
                 use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
-                /** @description Body of the request to this endpoint, with `webhookUrl` and `metadata` of its own job. */
+                /** @description Body of the request to this endpoint without `async`, with `webhookUrl` and `metadata` of its own job. */
                 body?: Record<string, never>;
             };
             /** @description Maximum number of credits that the bulk job charges. An item starts only if charged and reserved credits and its price are within it. */
@@ -7233,7 +7218,7 @@ export interface operations {
                              * @enum {string}
                              */
                             use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
-                            /** @description Body of the request to this endpoint, with `webhookUrl` and `metadata` of its own job. */
+                            /** @description Body of the request to this endpoint without `async`, with `webhookUrl` and `metadata` of its own job. */
                             body?: Record<string, never>;
                         };
                         /** @description Maximum number of credits that the bulk job charges. An item starts only if charged and reserved credits and its price are within it. */
@@ -7276,7 +7261,7 @@ export interface operations {
                      * @enum {string}
                      */
                     use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
-                    /** @description Body of the request to this endpoint, with `webhookUrl` and `metadata` of its own job. */
+                    /** @description Body of the request to this endpoint without `async`, with `webhookUrl` and `metadata` of its own job. */
                     body?: Record<string, never>;
                 };
             };
@@ -7387,7 +7372,7 @@ export interface operations {
                              * @enum {string}
                              */
                             use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
-                            /** @description Body of the request to this endpoint, with `webhookUrl` and `metadata` of its own job. */
+                            /** @description Body of the request to this endpoint without `async`, with `webhookUrl` and `metadata` of its own job. */
                             body?: Record<string, never>;
                         };
                         /** @description Maximum number of credits that the bulk job charges. An item starts only if charged and reserved credits and its price are within it. */
@@ -7430,7 +7415,7 @@ export interface operations {
                      * @enum {string}
                      */
                     use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
-                    /** @description Body of the request to this endpoint, with `webhookUrl` and `metadata` of its own job. */
+                    /** @description Body of the request to this endpoint without `async`, with `webhookUrl` and `metadata` of its own job. */
                     body?: Record<string, never>;
                 };
             };

@@ -206,7 +206,7 @@ const rejections: Rejection[] = [
     'a webhook in a body',
     { steps: [{ ...art, body: { ...art.body, webhookUrl: 'https://example.com' } }] },
     'steps.0.body.webhookUrl',
-    /unknown/,
+    /whole pipeline/,
   ],
   [
     'an unknown model',

@@ -34,21 +34,16 @@ StepReference = TypedDict(
 )
 
 
-ImageEditStepBody = TypedDict(
-    'ImageEditStepBody',
-    {
-        'prompt': str | StepReference,
-        'imageUrls': list[str | StepReference],
-        'model': NotRequired[Literal['nano-banana', 'seedream', 'alpha-image-2', 'alpha-image-2.5-flare', 'alpha-image-2.5-sunburst']],
-        'numImages': NotRequired[int],
-        'outputFormat': NotRequired[Literal['jpeg', 'png', 'webp']],
-        'seed': NotRequired[int],
-        'quality': NotRequired[Literal['low', 'medium', 'high']],
-        'background': NotRequired[Literal['auto', 'transparent', 'opaque']],
-        'maskUrl': NotRequired[str | StepReference],
-        'async': NotRequired[bool],
-    },
-)
+class ImageEditStepBody(TypedDict):
+    prompt: str | StepReference
+    imageUrls: list[str | StepReference]
+    model: NotRequired[Literal['nano-banana', 'seedream', 'alpha-image-2', 'alpha-image-2.5-flare', 'alpha-image-2.5-sunburst']]
+    numImages: NotRequired[int]
+    outputFormat: NotRequired[Literal['jpeg', 'png', 'webp']]
+    seed: NotRequired[int]
+    quality: NotRequired[Literal['low', 'medium', 'high']]
+    background: NotRequired[Literal['auto', 'transparent', 'opaque']]
+    maskUrl: NotRequired[str | StepReference]
 
 
 class ImageEditStep(TypedDict):
@@ -58,18 +53,13 @@ class ImageEditStep(TypedDict):
     maxCredits: NotRequired[float]
 
 
-ImageUpscaleStepBody = TypedDict(
-    'ImageUpscaleStepBody',
-    {
-        'imageUrl': str | StepReference,
-        'scaleFactor': NotRequired[Literal[2, 4, 6]],
-        'service': NotRequired[Literal['service_a', 'service_b']],
-        'model': NotRequired[Literal['Standard V2', 'High Fidelity V2', 'CGI', 'Low Resolution V2']],
-        'faceEnhancement': NotRequired[bool],
-        'persistToStorage': NotRequired[bool],
-        'async': NotRequired[bool],
-    },
-)
+class ImageUpscaleStepBody(TypedDict):
+    imageUrl: str | StepReference
+    scaleFactor: NotRequired[Literal[2, 4, 6]]
+    service: NotRequired[Literal['service_a', 'service_b']]
+    model: NotRequired[Literal['Standard V2', 'High Fidelity V2', 'CGI', 'Low Resolution V2']]
+    faceEnhancement: NotRequired[bool]
+    persistToStorage: NotRequired[bool]
 
 
 class ImageUpscaleStep(TypedDict):
@@ -79,17 +69,12 @@ class ImageUpscaleStep(TypedDict):
     maxCredits: NotRequired[float]
 
 
-ImageRemoveBackgroundStepBody = TypedDict(
-    'ImageRemoveBackgroundStepBody',
-    {
-        'imageUrl': str | StepReference,
-        'model': NotRequired[Literal['General Use (Light)', 'General Use (Heavy)', 'Portrait']],
-        'operatingResolution': NotRequired[Literal['1024x1024', '2048x2048', '2304x2304']],
-        'refineForeground': NotRequired[bool],
-        'persistToStorage': NotRequired[bool],
-        'async': NotRequired[bool],
-    },
-)
+class ImageRemoveBackgroundStepBody(TypedDict):
+    imageUrl: str | StepReference
+    model: NotRequired[Literal['General Use (Light)', 'General Use (Heavy)', 'Portrait']]
+    operatingResolution: NotRequired[Literal['1024x1024', '2048x2048', '2304x2304']]
+    refineForeground: NotRequired[bool]
+    persistToStorage: NotRequired[bool]
 
 
 class ImageRemoveBackgroundStep(TypedDict):
@@ -99,17 +84,12 @@ class ImageRemoveBackgroundStep(TypedDict):
     maxCredits: NotRequired[float]
 
 
-ImageBatchStepBody = TypedDict(
-    'ImageBatchStepBody',
-    {
-        'operation': Literal['remove-background', 'upscale'],
-        'imageUrls': NotRequired[list[str | StepReference]],
-        'prompts': NotRequired[list[str]],
-        'scaleFactor': NotRequired[Literal[2, 4, 6]],
-        'service': NotRequired[str],
-        'async': NotRequired[bool],
-    },
-)
+class ImageBatchStepBody(TypedDict):
+    operation: Literal['remove-background', 'upscale']
+    imageUrls: NotRequired[list[str | StepReference]]
+    prompts: NotRequired[list[str]]
+    scaleFactor: NotRequired[Literal[2, 4, 6]]
+    service: NotRequired[str]
 
 
 class ImageBatchStep(TypedDict):
@@ -119,23 +99,18 @@ class ImageBatchStep(TypedDict):
     maxCredits: NotRequired[float]
 
 
-VideoGenerateStepBody = TypedDict(
-    'VideoGenerateStepBody',
-    {
-        'prompt': str | StepReference,
-        'model': NotRequired[Literal['veo', 'kling-3.0-pro', 'seedance-2.5', 'seedance-2.0']],
-        'imageUrl': NotRequired[str | StepReference],
-        'endImageUrl': NotRequired[str | StepReference],
-        'referenceUrls': NotRequired[list[str | StepReference]],
-        'durationSeconds': NotRequired[int],
-        'aspectRatio': NotRequired[str],
-        'resolution': NotRequired[str],
-        'generateAudio': NotRequired[bool],
-        'seed': NotRequired[int],
-        'negativePrompt': NotRequired[str | StepReference],
-        'async': NotRequired[bool],
-    },
-)
+class VideoGenerateStepBody(TypedDict):
+    prompt: str | StepReference
+    model: NotRequired[Literal['veo', 'kling-3.0-pro', 'seedance-2.5', 'seedance-2.0']]
+    imageUrl: NotRequired[str | StepReference]
+    endImageUrl: NotRequired[str | StepReference]
+    referenceUrls: NotRequired[list[str | StepReference]]
+    durationSeconds: NotRequired[int]
+    aspectRatio: NotRequired[str]
+    resolution: NotRequired[str]
+    generateAudio: NotRequired[bool]
+    seed: NotRequired[int]
+    negativePrompt: NotRequired[str | StepReference]
 
 
 class VideoGenerateStep(TypedDict):
@@ -145,13 +120,8 @@ class VideoGenerateStep(TypedDict):
     maxCredits: NotRequired[float]
 
 
-VideoUpscaleStepBody = TypedDict(
-    'VideoUpscaleStepBody',
-    {
-        'videoUrl': str | StepReference,
-        'async': NotRequired[bool],
-    },
-)
+class VideoUpscaleStepBody(TypedDict):
+    videoUrl: str | StepReference
 
 
 class VideoUpscaleStep(TypedDict):
@@ -172,15 +142,10 @@ class VideoRemoveBackgroundStep(TypedDict):
     maxCredits: NotRequired[float]
 
 
-VideoMergeStepBody = TypedDict(
-    'VideoMergeStepBody',
-    {
-        'videoUrls': list[str | StepReference],
-        'audioUrl': NotRequired[str | StepReference],
-        'audioMode': NotRequired[Literal['replace', 'mix']],
-        'async': NotRequired[bool],
-    },
-)
+class VideoMergeStepBody(TypedDict):
+    videoUrls: list[str | StepReference]
+    audioUrl: NotRequired[str | StepReference]
+    audioMode: NotRequired[Literal['replace', 'mix']]
 
 
 class VideoMergeStep(TypedDict):
@@ -190,17 +155,12 @@ class VideoMergeStep(TypedDict):
     maxCredits: NotRequired[float]
 
 
-VoiceoverGenerateStepBody = TypedDict(
-    'VoiceoverGenerateStepBody',
-    {
-        'text': str | StepReference,
-        'title': str | StepReference,
-        'voice': NotRequired[Literal['adam', 'alice', 'antoni', 'aria', 'bill', 'brian', 'callum', 'charlie', 'charlotte', 'chris', 'daniel', 'eric', 'george', 'jessica', 'laura', 'liam', 'lily', 'matilda', 'rachel', 'river', 'roger', 'sarah', 'will']],
-        'stability': NotRequired[float],
-        'similarityBoost': NotRequired[float],
-        'async': NotRequired[bool],
-    },
-)
+class VoiceoverGenerateStepBody(TypedDict):
+    text: str | StepReference
+    title: str | StepReference
+    voice: NotRequired[Literal['adam', 'alice', 'antoni', 'aria', 'bill', 'brian', 'callum', 'charlie', 'charlotte', 'chris', 'daniel', 'eric', 'george', 'jessica', 'laura', 'liam', 'lily', 'matilda', 'rachel', 'river', 'roger', 'sarah', 'will']]
+    stability: NotRequired[float]
+    similarityBoost: NotRequired[float]
 
 
 class VoiceoverGenerateStep(TypedDict):
@@ -215,16 +175,11 @@ class DialogueGenerateStepBodyInput(TypedDict):
     voiceId: Literal['adam', 'alice', 'antoni', 'aria', 'bill', 'brian', 'callum', 'charlie', 'charlotte', 'chris', 'daniel', 'eric', 'george', 'jessica', 'laura', 'liam', 'lily', 'matilda', 'rachel', 'river', 'roger', 'sarah', 'will']
 
 
-DialogueGenerateStepBody = TypedDict(
-    'DialogueGenerateStepBody',
-    {
-        'inputs': list[DialogueGenerateStepBodyInput],
-        'title': str,
-        'stability': NotRequired[float],
-        'similarityBoost': NotRequired[float],
-        'async': NotRequired[bool],
-    },
-)
+class DialogueGenerateStepBody(TypedDict):
+    inputs: list[DialogueGenerateStepBodyInput]
+    title: str
+    stability: NotRequired[float]
+    similarityBoost: NotRequired[float]
 
 
 class DialogueGenerateStep(TypedDict):
@@ -234,16 +189,11 @@ class DialogueGenerateStep(TypedDict):
     maxCredits: NotRequired[float]
 
 
-MusicPlanStepBody = TypedDict(
-    'MusicPlanStepBody',
-    {
-        'prompt': str | StepReference,
-        'music_length_ms': NotRequired[int],
-        'source_composition_plan': NotRequired[CompositionPlan | StepReference],
-        'model_id': NotRequired[Literal['music_v1']],
-        'async': NotRequired[bool],
-    },
-)
+class MusicPlanStepBody(TypedDict):
+    prompt: str | StepReference
+    music_length_ms: NotRequired[int]
+    source_composition_plan: NotRequired[CompositionPlan | StepReference]
+    model_id: NotRequired[Literal['music_v1']]
 
 
 class MusicPlanStep(TypedDict):
@@ -253,20 +203,15 @@ class MusicPlanStep(TypedDict):
     maxCredits: NotRequired[float]
 
 
-MusicGenerateStepBody = TypedDict(
-    'MusicGenerateStepBody',
-    {
-        'prompt': NotRequired[str | StepReference],
-        'composition_plan': NotRequired[CompositionPlan | StepReference],
-        'plan': NotRequired[CompositionPlan | StepReference],
-        'durationSeconds': NotRequired[float],
-        'coverPrompt': NotRequired[str | StepReference],
-        'force_instrumental': NotRequired[bool],
-        'model_id': NotRequired[Literal['music_v1']],
-        'mode': NotRequired[Literal['full', 'audio-only']],
-        'async': NotRequired[bool],
-    },
-)
+class MusicGenerateStepBody(TypedDict):
+    prompt: NotRequired[str | StepReference]
+    composition_plan: NotRequired[CompositionPlan | StepReference]
+    plan: NotRequired[CompositionPlan | StepReference]
+    durationSeconds: NotRequired[float]
+    coverPrompt: NotRequired[str | StepReference]
+    force_instrumental: NotRequired[bool]
+    model_id: NotRequired[Literal['music_v1']]
+    mode: NotRequired[Literal['full', 'audio-only']]
 
 
 class MusicGenerateStep(TypedDict):
@@ -276,16 +221,11 @@ class MusicGenerateStep(TypedDict):
     maxCredits: NotRequired[float]
 
 
-SfxGenerateStepBody = TypedDict(
-    'SfxGenerateStepBody',
-    {
-        'prompt': str | StepReference,
-        'durationSeconds': NotRequired[float],
-        'promptInfluence': NotRequired[float],
-        'loop': NotRequired[bool],
-        'async': NotRequired[bool],
-    },
-)
+class SfxGenerateStepBody(TypedDict):
+    prompt: str | StepReference
+    durationSeconds: NotRequired[float]
+    promptInfluence: NotRequired[float]
+    loop: NotRequired[bool]
 
 
 class SfxGenerateStep(TypedDict):
@@ -295,16 +235,11 @@ class SfxGenerateStep(TypedDict):
     maxCredits: NotRequired[float]
 
 
-AudioTranscribeStepBody = TypedDict(
-    'AudioTranscribeStepBody',
-    {
-        'fileId': NotRequired[str | StepReference],
-        'audioUrl': NotRequired[str | StepReference],
-        'language': NotRequired[str],
-        'fileName': NotRequired[str],
-        'async': NotRequired[bool],
-    },
-)
+class AudioTranscribeStepBody(TypedDict):
+    fileId: NotRequired[str | StepReference]
+    audioUrl: NotRequired[str | StepReference]
+    language: NotRequired[str]
+    fileName: NotRequired[str]
 
 
 class AudioTranscribeStep(TypedDict):
@@ -3618,26 +3553,21 @@ class JobFields(TypedDict):
     cancelUrl: str
 
 
-ImageGenerateStepBody = TypedDict(
-    'ImageGenerateStepBody',
-    {
-        'prompt': str | StepReference,
-        'model': NotRequired[Literal['nano-banana', 'nano-banana-pro', 'seedream', 'alpha-image', 'alpha-image-mini', 'alpha-image-2', 'alpha-image-2.5-flare', 'alpha-image-2.5-sunburst', 'alpha-imagen', 'alpha-imagen-ultra', 'alpha-imagine']],
-        'numImages': NotRequired[int],
-        'aspectRatio': NotRequired[str],
-        'outputFormat': NotRequired[Literal['jpeg', 'png', 'webp']],
-        'resolution': NotRequired[Literal['1K', '2K', '4K']],
-        'width': NotRequired[int],
-        'height': NotRequired[int],
-        'seed': NotRequired[int],
-        'negativePrompt': NotRequired[str | StepReference],
-        'quality': NotRequired[Literal['auto', 'low', 'medium', 'high']],
-        'background': NotRequired[Literal['auto', 'transparent', 'opaque']],
-        'imageSize': NotRequired[Literal['square_hd', 'square', 'portrait_4_3', 'portrait_16_9', 'landscape_4_3', 'landscape_16_9'] | ImageGenerateStepBodyImageSize],
-        'imageUrls': NotRequired[str | list[str] | StepReference],
-        'async': NotRequired[bool],
-    },
-)
+class ImageGenerateStepBody(TypedDict):
+    prompt: str | StepReference
+    model: NotRequired[Literal['nano-banana', 'nano-banana-pro', 'seedream', 'alpha-image', 'alpha-image-mini', 'alpha-image-2', 'alpha-image-2.5-flare', 'alpha-image-2.5-sunburst', 'alpha-imagen', 'alpha-imagen-ultra', 'alpha-imagine']]
+    numImages: NotRequired[int]
+    aspectRatio: NotRequired[str]
+    outputFormat: NotRequired[Literal['jpeg', 'png', 'webp']]
+    resolution: NotRequired[Literal['1K', '2K', '4K']]
+    width: NotRequired[int]
+    height: NotRequired[int]
+    seed: NotRequired[int]
+    negativePrompt: NotRequired[str | StepReference]
+    quality: NotRequired[Literal['auto', 'low', 'medium', 'high']]
+    background: NotRequired[Literal['auto', 'transparent', 'opaque']]
+    imageSize: NotRequired[Literal['square_hd', 'square', 'portrait_4_3', 'portrait_16_9', 'landscape_4_3', 'landscape_16_9'] | ImageGenerateStepBodyImageSize]
+    imageUrls: NotRequired[str | list[str] | StepReference]
 
 
 class ImageGenerateStep(TypedDict):
