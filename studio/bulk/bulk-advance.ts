@@ -116,7 +116,7 @@ async function startItems(
   const { pool, webhooks } = deps;
   if (state.items.length === 0) return nothingPlanned;
   const results = await Promise.all(
-    state.items.map(({ jobId, postponed: _, ...item }) =>
+    state.items.map(({ jobId, ...item }) =>
       planItem(
         item,
         { jobId: jobId ?? newId('job'), requestId: state.requestId, caller },
