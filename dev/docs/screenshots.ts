@@ -161,6 +161,8 @@ async function takeConsole(page: Page, { apiUrl, apiKey }: Stack): Promise<void>
     texts: ['Generate'],
     async beforeScreenshot() {
       await page.getByLabel('Prompt').first().fill('a lighthouse at dawn, in watercolours');
+      // The form opens with the latest request, which has nine images.
+      await page.getByLabel('Number of images').fill('1');
       await page.getByRole('button', { name: 'Generate' }).click();
       await page.getByRole('img', { name: 'Result: a lighthouse at dawn, in water' }).waitFor();
       await page.evaluate('scrollTo(0, 0)');
