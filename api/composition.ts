@@ -32,6 +32,7 @@ import { createJobActions } from '../studio/jobs/job-actions.ts';
 import { createBulkFeed } from '../studio/bulk/bulk-feed.ts';
 import { createBulkReads } from '../studio/bulk/bulk-reads.ts';
 import { createBulkView } from '../studio/bulk/bulk-view.ts';
+import { createOpenBulks } from '../studio/bulk/open-bulks.ts';
 import { createBulkWorkflows } from '../studio/bulk/bulk-workflow.ts';
 import { createJobFeed } from '../studio/jobs/job-feed.ts';
 import { createJobWaits, type JobUpdates } from '../studio/jobs/job-updates.ts';
@@ -121,6 +122,7 @@ function createOperatorServices(
     jobActions: createJobActions({ ...services, config, client, jobOverview, webhookRelay }),
     bulkActions: createBulkActions({ pool, client, config, logger }),
     stuckJobs: createStuckJobs({ pool, client }),
+    openBulks: createOpenBulks({ pool, client }),
     gatewayState: createGatewayState({ pool, connection: client.connection, config }),
     readFigures: createReadProviderFigures(pool),
     pauses: createProviderPauses(pool, [...providers.keys()]),

@@ -212,6 +212,11 @@ export function createStateGauges({ registry }: Metrics) {
       'Credits reserved and charged since midnight UTC, for the ten organizations with the highest spending.',
       'organization',
     ]),
+    bulksOpen: gauge(registry, 'bulk_jobs_open', ['Bulk jobs that have not ended.']),
+    bulksPaused: gauge(registry, 'bulk_jobs_paused', ['Bulk jobs that are paused.']),
+    bulksHanging: gauge(registry, 'bulk_jobs_hanging', [
+      'Open bulk jobs whose workflow is missing or was not signaled.',
+    ]),
     jobsOverdue: gauge(registry, 'jobs_overdue', ['Unsettled jobs whose deadline has passed.']),
     reservationOverdueSeconds: gauge(registry, 'reservation_overdue_seconds', [
       'Time since an open Studio reservation should have ended: the deadline of its job, and OUTCOME_WAIT_MS. 0 if there is none.',

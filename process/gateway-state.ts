@@ -15,19 +15,32 @@ const reservationRow = z.object({
   amount: z.number(),
   ageSeconds: z.number(),
 });
-/** Schema of the numbers of open jobs and webhooks. */
+/**
+ * Schema of the numbers of open jobs, webhooks and bulk jobs. A bulk job hangs if its workflow is
+ * missing or was not signaled.
+ */
 export const openCounts = z.object({
   jobsOverdue: z.number(),
   jobsVerifying: z.number(),
   reservationOverdueSeconds: z.number(),
   callerWebhooksOpen: z.number(),
   callerWebhookAgeSeconds: z.number(),
+  bulksOpen: z.number(),
+  bulksPaused: z.number(),
+  bulksHanging: z.number(),
 });
 const chatProviderRow = z.object({
   provider: z.string(),
   calls: z.number(),
   failed: z.number(),
   medianSeconds: z.number().nullable(),
+});
+const organizationActivity = z.object({
+  openJobs: z.number(),
+  endedJobs: z.number(),
+  failedJobs: z.number(),
+  keys: z.number(),
+  spentMicro: z.number(),
 });
 const creditsRow = z.object({ spentMicro: z.number() });
 
@@ -51,7 +64,7 @@ export function createGatewayState({ pool, connection, config }: GatewayStateOpt
         GROUP BY k.kind`),
     openCounts: () =>
       pool.one(sql.type(openCounts)`
-        SELECT jobs.*, webhooks.* FROM (
+        SELECT jobs.*, webhooks.*, bulks.* FROM (
           SELECT count(*) FILTER (WHERE j.deadline_at < clock_timestamp()) AS "jobsOverdue",
             count(*) FILTER (WHERE j.verifying) AS "jobsVerifying",
             greatest(0, coalesce(extract(epoch FROM clock_timestamp() - min(j.deadline_at))
@@ -63,7 +76,11 @@ export function createGatewayState({ pool, connection, config }: GatewayStateOpt
           FROM webhook w LEFT JOIN job j ON j.id = w.subject_id LEFT JOIN account_notice n ON n.id = w.subject_id
             LEFT JOIN bulk_event e ON e.id = w.subject_id
           WHERE w.state IN ('waiting', 'delivering')
-            AND (j.status <> 'open' OR coalesce(n.id, e.id) IS NOT NULL)) AS webhooks`),
+            AND (j.status <> 'open' OR coalesce(n.id, e.id) IS NOT NULL)) AS webhooks, (
+          SELECT count(*) AS "bulksOpen", count(*) FILTER (WHERE status = 'paused') AS "bulksPaused",
+            count(*) FILTER (WHERE missing_at IS NOT NULL
+              OR unsignaled_since < clock_timestamp() - interval '1 minute') AS "bulksHanging"
+          FROM bulk WHERE completed_at IS NULL AND status <> 'receiving') AS bulks`),
     /** Reads the credits that keys have spent since midnight UTC. */
     spentToday: () =>
       pool.one(sql.type(creditsRow)`
@@ -96,4 +113,22 @@ export function createGatewayState({ pool, connection, config }: GatewayStateOpt
       );
     },
   };
+}
+
+/** Reads the jobs, the spending and the number of keys of an organization. */
+export function readOrganizationActivity(pool: DatabasePool, organizationId: string) {
+  return pool.one(sql.type(organizationActivity)`
+        SELECT jobs.*, keys.*,
+          (SELECT count(*) FROM reservation r WHERE r.organization_id = ${organizationId}
+            AND r.kind = 'studio' AND r.state = 'reserved') AS "openJobs"
+        FROM (SELECT count(*) FILTER (WHERE status <> 'open') AS "endedJobs",
+            count(*) FILTER (WHERE status = 'failed' AND error->>'code' <> 'CANCELED') AS "failedJobs"
+          FROM job WHERE organization_id = ${organizationId}
+            AND created_at > clock_timestamp() - interval '24 hours') AS jobs, (
+          SELECT count(*) FILTER (WHERE k.revoked_at IS NULL
+              AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())) AS keys,
+            coalesce(sum(b.spent), 0)::bigint AS "spentMicro"
+          FROM api_key k LEFT JOIN budget_spend b ON b.budget_id = k.id
+            AND b.day = (clock_timestamp() AT TIME ZONE 'UTC')::date
+          WHERE k.organization_id = ${organizationId}) AS keys`);
 }

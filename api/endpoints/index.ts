@@ -1,6 +1,7 @@
 import { archives } from './admin/admin-archive.ts';
 import { operators } from './admin/admin-operators.ts';
 import { credits } from './admin/admin-credits.ts';
+import { explainedBulks } from './admin/admin-bulks.ts';
 import { bulkActionEndpoints } from './admin/admin-bulk-actions.ts';
 import { docs, operatorsDocs } from './docs.ts';
 import { jobActionEndpoints } from './admin/admin-job-actions.ts';
@@ -82,6 +83,7 @@ export const endpoints: readonly Endpoint[] = [
   ...webhooks,
   ...overview,
   ...outcomes,
+  ...explainedBulks,
   ...providers,
   ...operators,
   ...operatorsDocs,

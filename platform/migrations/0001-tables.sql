@@ -619,6 +619,8 @@ CREATE TABLE bulk (
   stop_reason text,
   -- Time at which a paused bulk job is expected to go on; null if it is unknown.
   resume_at timestamptz,
+  -- Time at which it was paused for this reason; null if it is not paused.
+  paused_at timestamptz,
   concurrency integer NOT NULL CHECK (concurrency > 0),
   max_credits bigint CHECK (max_credits > 0),
   max_failed_percent float8 CHECK (max_failed_percent BETWEEN 0 AND 100),

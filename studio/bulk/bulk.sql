@@ -38,7 +38,9 @@ CREATE FUNCTION bulk_write(b bulk) RETURNS void LANGUAGE sql AS $$
     waiting = b.waiting, running = b.running, completed = b.completed, failed = b.failed,
     canceled = b.canceled, waiting_price = b.waiting_price, reserved = b.reserved,
     ended_price = b.ended_price, charged = b.charged, cancels_running = b.cancels_running,
-    unsignaled_since = b.unsignaled_since, completed_at = b.completed_at
+    unsignaled_since = b.unsignaled_since, completed_at = b.completed_at,
+    paused_at = CASE WHEN b.status <> 'paused' THEN NULL
+      WHEN w.status = 'paused' AND w.stop_reason = b.stop_reason THEN w.paused_at ELSE clock_timestamp() END
   WHERE w.id = b.id
 $$;
 

@@ -256,6 +256,80 @@ describe('stuck-reservation.md', () => {
   });
 });
 
+describe('bulk-jobs.md', () => {
+  const bulkPath = '/api/v1/studio/bulk';
+  interface Accepted {
+    data: { bulkId: string; jobId: string; status: string; counts: { running: number } };
+  }
+  const accept = async (path: string, key: string, body: object): Promise<Accepted['data']> => {
+    const answer = await gateway.request(path, { key, body });
+    return (answer.body as unknown as Accepted).data;
+  };
+  const readBulk = async (bulkId: string, key: string) =>
+    (await gateway.request(`${bulkPath}/${bulkId}`, { key })).body
+      .data as unknown as Accepted['data'];
+  const picture = (prompt: string) => ({ use: 'image/generate', body: { prompt } });
+
+  it('paused and hanging bulk jobs are explained and continued, and the step that hangs is named', async () => {
+    const { stack, scrape } = gateway;
+    const since = await scrape();
+    const [poor, rich] = await Promise.all([stack.newCaller(5), stack.newCaller(1000)]);
+    const slow = '[[no-webhook]] [[slow:900s]] a caught trout';
+    const [paused, hanging] = await Promise.all([
+      accept(bulkPath, poor.key, { items: ['a trout', 'an eel'].map(picture) }),
+      accept(bulkPath, rich.key, { items: [slow, slow].map(picture), concurrency: 2 }),
+    ]);
+    const pipeline = await accept('/api/v1/studio/pipelines', rich.key, {
+      steps: [
+        { id: 'art', ...picture('a river') },
+        {
+          id: 'film',
+          use: 'image/remove-background',
+          body: { imageUrl: { $from: 'art' } },
+        },
+      ],
+      async: true,
+    });
+    await gateway.breakProvider({ match: 'birefnet', faults: 'no-webhook' });
+    await expect
+      .poll(async () => (await readBulk(hanging.bulkId, rich.key)).counts.running)
+      .toBe(2);
+    await expect.poll(async () => (await readBulk(paused.bulkId, poor.key)).status).toBe('paused');
+    await gateway.terminate(hanging.bulkId);
+    const found = `UPDATE bulk SET missing_at = now() + interval '1 hour' WHERE id = $1`;
+    await stack.query(found, [hanging.bulkId]);
+    await gateway.untilFiring(since, 'BulkJobHangs');
+    await gateway.ageReservations('3 hours');
+
+    await gateway.follow('bulk-jobs', async (page) => {
+      const listed = await page.admin('bulks');
+      expect(listed).toMatch(
+        new RegExp(`${paused.bulkId} .*Paused .* ago \\(INSUFFICIENT_CREDITS\\)`),
+      );
+      expect(await page.admin('why', { 'bulk_…': hanging.bulkId })).toMatch(
+        /It hangs: its workflow ended \(TERMINATED\)/,
+      );
+      const stuck = await page.admin('stuck');
+      expect(stuck).toContain(`it is an item of ${hanging.bulkId}`);
+      await page.admin('grant', { 'org_…': poor.organizationId });
+      await expect
+        .poll(async () => (await readBulk(paused.bulkId, poor.key)).status)
+        .toBe('completed');
+      const tried = await page.admin('bulk-action', { 'bulk_…': hanging.bulkId });
+      expect(tried).toMatch(/^jobs +2$/m);
+      await page.admin('reverify', { 'job_…': pipeline.jobId });
+    });
+    await stack.query(`UPDATE bulk SET missing_at = now() - interval '1 hour' WHERE id = $1`, [
+      hanging.bulkId,
+    ]);
+    await expect
+      .poll(async () => (await readBulk(hanging.bulkId, rich.key)).status)
+      .toBe('stopped');
+    await gateway.mendProvider();
+    await gateway.untilQuiet(await scrape(), 'BulkJobHangs');
+  });
+});
+
 it('pepper-rotation.md: keys move to the new pepper when they are used, also while APIs have different settings', async () => {
   const { stack, request } = gateway;
   const newCaller = () => stack.newCaller(1);

@@ -1,6 +1,6 @@
 /** Operator endpoints for organizations, their status and their credit limit per six hours. */
 import { z } from 'zod';
-import { microFromCredits } from '../../../domain/credits.ts';
+import { creditsFromMicro, microFromCredits } from '../../../domain/credits.ts';
 import { toResponse } from '../../../domain/json.ts';
 import { organizationStatusSchema as status } from '../../../identity/access.ts';
 import {
@@ -28,9 +28,11 @@ import {
   time,
   requireLimit,
 } from '../fields.ts';
+import { readOrganizationActivity } from '../../../process/gateway-state.ts';
 import { defineCreation } from '../creation.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 import { accountSchema, formatAccount } from '../usage.ts';
+import { toTemporalUiUrl } from './admin-overview.ts';
 
 const path = '/api/admin/v1/organizations';
 const params = z.object({ organizationId: pathId('organization') });
@@ -57,6 +59,21 @@ const organization = z
   })
   .extend(accountSchema.shape)
   .meta({ id: 'Organization' });
+
+const organizationState = organization
+  .extend({
+    activity: z.object({
+      openJobs: z.int(),
+      endedJobs: z.int().meta({ description: 'Jobs of the last 24 hours that have ended.' }),
+      failedJobs: z.int().meta({ description: 'Jobs of the last 24 hours that failed.' }),
+      spentToday: z
+        .number()
+        .meta({ description: 'Credits that its keys have spent since 0:00 UTC.' }),
+      keys: z.int().meta({ description: 'Keys that are neither revoked nor expired.' }),
+      temporalUiUrl: z.url().nullable().meta({ description: 'Workflows in the Temporal UI.' }),
+    }),
+  })
+  .meta({ id: 'OrganizationState' });
 
 function formatOrganization(record: OrganizationRecord): z.infer<typeof organization> {
   return organization.parse({ ...toResponse(record), ...formatAccount(record) });
@@ -142,12 +159,20 @@ export const organizations = defineSection('Organizations', {
 
   getOrganization: defineEndpoint({
     route: `GET ${path}/:organizationId`,
-    summary: 'Get an organization',
+    summary: 'Get an organization and what it does now',
     request: { params },
-    response: dataSchema(organization),
+    response: dataSchema(organizationState),
     errors: ['NOT_FOUND'],
-    handle: async ({ params: { organizationId } }, { pool }) =>
-      toData(formatOrganization(await readOrganization(pool, organizationId))),
+    async handle({ params: { organizationId } }, { pool, config }) {
+      const record = await readOrganization(pool, organizationId);
+      const { spentMicro, ...activity } = await readOrganizationActivity(pool, organizationId);
+      const spentToday = creditsFromMicro(spentMicro);
+      const temporalUiUrl = toTemporalUiUrl(config);
+      return toData({
+        ...formatOrganization(record),
+        activity: { ...activity, spentToday, temporalUiUrl },
+      });
+    },
   }),
 
   suspendOrganization: defineStatusEndpoint('suspend', 'suspended'),

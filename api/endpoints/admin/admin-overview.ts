@@ -1,6 +1,7 @@
 /** Operator endpoint with the numbers that show whether anything is wrong. */
 import { z } from 'zod';
 import { creditsFromMicro } from '../../../domain/credits.ts';
+import type { Config } from '../../../platform/config.ts';
 import { dataSchema, toData } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 
@@ -17,6 +18,13 @@ const overviewSchema = z
       oldestSeconds: seconds,
     }),
     chats: z.object({ open: z.int(), oldestSeconds: seconds }),
+    bulks: z.object({
+      open: z.int(),
+      paused: z.int(),
+      hanging: z
+        .int()
+        .meta({ description: 'Bulk jobs whose workflow is missing or was not signaled.' }),
+    }),
     webhooks: z.object({
       open: z.int().meta({ description: 'Webhooks of ended jobs that are not delivered yet.' }),
       oldestSeconds: seconds,
@@ -54,6 +62,15 @@ const overviewSchema = z
   })
   .meta({ id: 'Overview' });
 
+/** Returns the URL of the list of workflows in the first Temporal UI; null if none is configured. */
+export function toTemporalUiUrl({
+  TEMPORAL_UI_ORIGINS: [origin],
+  TEMPORAL_NAMESPACE: namespace,
+}: Pick<Config, 'TEMPORAL_UI_ORIGINS' | 'TEMPORAL_NAMESPACE'>): string | null {
+  if (origin === undefined) return null;
+  return `${origin}/namespaces/${encodeURIComponent(namespace)}/workflows`;
+}
+
 /** Endpoint with the numbers of the whole gateway. */
 export const overview = defineSection('Outcomes', {
   getOverview: defineEndpoint({
@@ -73,7 +90,6 @@ export const overview = defineSection('Outcomes', {
         const row = open.find((candidate) => candidate.kind === kind);
         return { open: row?.count ?? 0, oldestSeconds: row?.ageSeconds ?? 0 };
       };
-      const [origin] = config.TEMPORAL_UI_ORIGINS;
       return toData({
         jobs: {
           ...describe('studio'),
@@ -82,6 +98,11 @@ export const overview = defineSection('Outcomes', {
           unknown: unknown.released,
         },
         chats: describe('chat'),
+        bulks: {
+          open: counts.bulksOpen,
+          paused: counts.bulksPaused,
+          hanging: counts.bulksHanging,
+        },
         webhooks: {
           open: counts.callerWebhooksOpen,
           oldestSeconds: counts.callerWebhookAgeSeconds,
@@ -92,10 +113,7 @@ export const overview = defineSection('Outcomes', {
         },
         chatProviders: [...chatProviders],
         queues: queues && queues.map(({ pollers, ...queue }) => ({ ...queue, workers: pollers })),
-        temporalUiUrl:
-          origin === undefined
-            ? null
-            : `${origin}/namespaces/${encodeURIComponent(config.TEMPORAL_NAMESPACE)}/workflows`,
+        temporalUiUrl: toTemporalUiUrl(config),
       });
     },
   }),

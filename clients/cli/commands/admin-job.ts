@@ -27,14 +27,14 @@ export function addJobExplanation(admin: Command): void {
     ],
     [
       'why',
-      'explain the state of a job in one sentence',
+      'explain the state of a job or of a bulk job',
       (job: Fields) => `${toCell(job, 'why')}\n`,
     ],
   ] as const) {
     addAction({
       command: admin.command(`${name} <jobId>`).description(description),
       as: 'operator',
-      path: (jobId) => `/jobs/${jobId}`,
+      path: (id) => `/${id.startsWith('bulk_') ? 'bulks' : 'jobs'}/${id}`,
       text,
     });
   }

@@ -92,6 +92,22 @@ const listCommands: readonly AdminListing[] = [
     },
   },
   {
+    name: 'bulks',
+    description: 'list open bulk jobs, and why they are open, oldest first',
+    options: organizationOption,
+    path: () => '/bulks',
+    columns: {
+      'bulk job': 'bulkId',
+      organization: 'organizationId',
+      status: 'status',
+      reason: 'stopReason',
+      since: 'pausedAt',
+      charged: 'charged',
+      reserved: 'reserved',
+      why: 'why',
+    },
+  },
+  {
     name: 'unknown',
     description: 'list jobs whose credits were released before the outcome was known, newest first',
     path: () => '/unknown-outcomes',

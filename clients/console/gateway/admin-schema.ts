@@ -11,7 +11,7 @@ export interface paths {
     };
     "/api/admin/v1/organizations/{organizationId}": {
         parameters: {};
-        /** Get an organization */
+        /** Get an organization and what it does now */
         get: operations["getOrganization"];
     };
     "/api/admin/v1/organizations/{organizationId}/users": {
@@ -105,6 +105,16 @@ export interface paths {
         /** List provider notifications, newest first */
         get: operations["listNotifications"];
     };
+    "/api/admin/v1/bulks": {
+        parameters: {};
+        /** List open bulk jobs, oldest first, and why they are open */
+        get: operations["listOpenBulks"];
+    };
+    "/api/admin/v1/bulks/{bulkId}": {
+        parameters: {};
+        /** Explain the state of a bulk job */
+        get: operations["explainBulk"];
+    };
     "/api/admin/v1/providers": {
         parameters: {};
         /** List the providers, their pauses and the statistics of their recent calls */
@@ -187,6 +197,46 @@ export interface components {
                 remaining: number | null;
                 startedAt: string | null;
                 resetAt: string | null;
+            };
+        };
+        OrganizationState: {
+            organizationId: string;
+            name: string;
+            /** @enum {string} */
+            status: "active" | "suspended";
+            /** Format: date-time */
+            createdAt: string;
+            /** @description Requests per minute of all keys. Null if the default limit applies. */
+            rateLimit: number | null;
+            /** @description Studio jobs that may be open at the same time. Null if there is no limit. */
+            jobsMax: number | null;
+            /** @description Available balance in credits. */
+            credits: number;
+            balance: {
+                available: number;
+                reserved: number;
+                total: number;
+            };
+            /** @description Studio credits used in the current six-hour window. `limit` is null if there is no limit. */
+            window: {
+                limit: number | null;
+                used: number;
+                remaining: number | null;
+                startedAt: string | null;
+                resetAt: string | null;
+            };
+            activity: {
+                openJobs: number;
+                /** @description Jobs of the last 24 hours that have ended. */
+                endedJobs: number;
+                /** @description Jobs of the last 24 hours that failed. */
+                failedJobs: number;
+                /** @description Credits that its keys have spent since 0:00 UTC. */
+                spentToday: number;
+                /** @description Keys that are neither revoked nor expired. */
+                keys: number;
+                /** @description Workflows in the Temporal UI. */
+                temporalUiUrl: string | null;
             };
         };
         User: {
@@ -691,6 +741,12 @@ export interface components {
                 /** @description Seconds. */
                 oldestSeconds: number;
             };
+            bulks: {
+                open: number;
+                paused: number;
+                /** @description Bulk jobs whose workflow is missing or was not signaled. */
+                hanging: number;
+            };
             webhooks: {
                 /** @description Webhooks of ended jobs that are not delivered yet. */
                 open: number;
@@ -769,6 +825,46 @@ export interface components {
                 lateNotificationAt: string | null;
             }[];
             organizationName: string;
+        };
+        ExplainedBulk: {
+            bulkId: string;
+            organizationId: string;
+            /** @enum {string} */
+            status: "in_progress" | "paused" | "completed" | "stopped" | "canceled";
+            stopReason: string | null;
+            total: number;
+            waiting: number;
+            running: number;
+            completed: number;
+            failed: number;
+            canceled: number;
+            /** Format: date-time */
+            createdAt: string;
+            pausedAt: string | null;
+            resumeAt: string | null;
+            completedAt: string | null;
+            organizationName: string;
+            charged: number;
+            reserved: number;
+            /** @description Null if Temporal cannot be reached. */
+            workflow: {
+                /**
+                 * @description `closed`: the workflow has ended. `missing`: Temporal has no workflow with its id.
+                 * @enum {string}
+                 */
+                state: "running" | "closed" | "missing";
+                /** @description Workflow execution status of Temporal, e.g. `TERMINATED`; null if unknown. */
+                status: string | null;
+                /** @description Activities that have failed and that Temporal retries. */
+                retries: {
+                    /** @description Activity type, e.g. `store`. */
+                    activity: string;
+                    failures: number;
+                    lastError: string;
+                }[];
+            } | null;
+            /** @description Why it is open, since when, and what continues it. */
+            why: string;
         };
         ProviderWithFigures: {
             provider: string;
@@ -875,7 +971,7 @@ export interface operations {
                     "application/json": {
                         /** @constant */
                         success: true;
-                        data: components["schemas"]["Organization"];
+                        data: components["schemas"]["OrganizationState"];
                     };
                 };
             };
@@ -1293,6 +1389,45 @@ export interface operations {
                         /** @constant */
                         success: true;
                         data: components["schemas"]["ProviderNotification"][];
+                    };
+                };
+            };
+        };
+    };
+    listOpenBulks: {
+        parameters: {
+            query?: {
+                organizationId?: string;
+                limit?: number;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["ExplainedBulk"][];
+                    };
+                };
+            };
+        };
+    };
+    explainBulk: {
+        parameters: {
+            path: {
+                bulkId: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["ExplainedBulk"];
                     };
                 };
             };

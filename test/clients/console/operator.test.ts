@@ -249,12 +249,14 @@ describeInBrowser('the console of an operator', () => {
       await page.getByLabel('Credits', { exact: true }).fill(credits);
       await confirm(page, verb, 'invoice 17');
     }
-    await page.getByText('380.00 credits available').waitFor();
+    const figures = page.getByRole('list', { name: 'Figures' });
+    await figures.getByText('380.00').waitFor();
     await page.getByRole('button', { name: 'Limits' }).click();
     await page.getByLabel('Requests a minute').fill('90');
     await page.getByLabel('Open jobs at most').fill('7');
     await confirm(page, 'Save', 'contract 5');
-    await page.getByText('90 requests a minute · 7 open jobs').waitFor();
+    for (const text of ['90 requests a minute', '7 open jobs', 'of 0 ended in 24 h'])
+      await figures.getByText(text).waitFor();
     const ledger = page.getByRole('region', { name: 'Ledger' });
     await ledger.getByText('Olga: invoice 17').first().waitFor();
     await page.getByRole('button', { name: 'Suspend' }).click();

@@ -16,37 +16,19 @@ type Entry = OperatorSchemas['LedgerEntry'];
 const kinds: readonly Entry['kind'][] = ['grant', 'reserve', 'charge', 'release', 'refund'];
 const isNumber = true;
 const columns: Column<Entry>[] = [
+  { title: '#', isNumber, cell: ({ sequence }) => sequence },
+  { title: 'Time', cell: ({ createdAt }) => <DateTime time={createdAt} /> },
+  { title: 'Kind', cell: ({ kind }) => kind },
+  { title: 'Job', cell: ({ reservationId }) => <Reservation id={reservationId} /> },
+  { title: 'Balance', isNumber, cell: ({ postedChange }) => <Change by={postedChange} /> },
+  { title: 'after', isNumber, cell: ({ postedAfter }) => <Credits amount={postedAfter} /> },
+  { title: 'Reserved', isNumber, cell: ({ reservedChange }) => <Change by={reservedChange} /> },
+  { title: 'still', isNumber, cell: ({ reservedAfter }) => <Credits amount={reservedAfter} /> },
   {
-    title: 'Time',
-    cell: ({ createdAt, sequence }) => (
-      <>
-        <DateTime time={createdAt} />
-        <span className="dim block">entry {sequence}</span>
-      </>
-    ),
+    title: 'Actor and reason',
+    cell: ({ actor, reason }) =>
+      actor && <span className="line">{`${actor}: ${reason ?? ''}`}</span>,
   },
-  {
-    title: 'Kind',
-    cell: ({ kind, reservationId }) => (
-      <>
-        {kind}
-        <span className="block">
-          <Reservation id={reservationId} />
-        </span>
-      </>
-    ),
-  },
-  {
-    title: 'Balance',
-    isNumber,
-    cell: ({ postedChange, postedAfter }) => <Change by={postedChange} to={postedAfter} />,
-  },
-  {
-    title: 'Reserved',
-    isNumber,
-    cell: ({ reservedChange, reservedAfter }) => <Change by={reservedChange} to={reservedAfter} />,
-  },
-  { title: 'Actor and reason', cell: ({ actor, reason }) => actor && `${actor}: ${reason ?? ''}` },
 ];
 
 /** Shows the ledger entries of an organization. */
@@ -88,15 +70,12 @@ function Reservation({ id }: { id: string | null }) {
   return id.startsWith('job_') ? <JobLink id={id} /> : <IdTail id={id} />;
 }
 
-/** Shows the change of an amount, and the amount after the change. */
-function Change({ by, to }: { by: number; to: number }) {
+function Change({ by }: { by: number }) {
+  if (by === 0) return '–';
   return (
     <>
       {by > 0 && '+'}
-      {by === 0 ? '–' : <Credits amount={by} />}
-      <span className="amount dim block">
-        <Credits amount={to} /> after
-      </span>
+      <Credits amount={by} />
     </>
   );
 }

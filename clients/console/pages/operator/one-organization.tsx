@@ -1,9 +1,8 @@
 /** Page of one organization: state, balance, actions, ledger, users and keys. */
 import { useQuery } from '@tanstack/react-query';
-import { Link } from 'wouter';
 import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
-import { Credits, UsdPrice } from '../../parts/amounts.tsx';
+import { formatAmount } from '../../parts/amounts.tsx';
 import { CopyId } from '../../parts/ids.tsx';
 import { State } from '../../parts/state.tsx';
 import { ErrorMessage, Loading } from '../../parts/states.tsx';
@@ -11,6 +10,7 @@ import { UseLimitFields, readUseLimits } from '../keys/limit-fields.tsx';
 import { Ledger } from './ledger.tsx';
 import { CreditsField, CreditChangeIdField } from './credit-fields.tsx';
 import { OperatorAction } from './operator-action.tsx';
+import { Tiles, toTemporalList, type Tile } from './tiles.tsx';
 import { Users } from './users.tsx';
 
 /** Shows the operators' page of an organization. */
@@ -24,7 +24,7 @@ export function OneOrganization({ organizationId }: { organizationId: string }) 
   if (error) return <ErrorMessage error={error} />;
   if (!data) return <Loading />;
   const organization = data.data;
-  const { name, status, balance, rateLimit, jobsMax } = organization;
+  const { name, status } = organization;
   return (
     <div className="stack">
       <div className="head">
@@ -33,16 +33,64 @@ export function OneOrganization({ organizationId }: { organizationId: string }) 
         <CopyId id={organizationId} />
         <Actions organization={organization} />
       </div>
-      <p className="balance">
-        <Credits amount={balance.available} /> credits available{' '}
-        <UsdPrice credits={balance.available} />, <Credits amount={balance.reserved} /> reserved ·{' '}
-        {rateLimit ?? 'default'} requests a minute · {jobsMax ?? 'unlimited'} open jobs ·{' '}
-        <Link href={`/operator/jobs?organizationId=${organizationId}`}>View jobs</Link>
-      </p>
+      <Tiles tiles={listTiles(organization)} />
       <Ledger organizationId={organizationId} />
       <Users organizationId={organizationId} />
     </div>
   );
+}
+
+function listTiles(organization: OperatorSchemas['OrganizationState']): Tile[] {
+  const { organizationId, balance, window, rateLimit, jobsMax, activity } = organization;
+  const { openJobs, endedJobs, failedJobs, spentToday, keys, temporalUiUrl } = activity;
+  const jobs = `/operator/jobs?organizationId=${organizationId}`;
+  return [
+    {
+      name: 'Available',
+      value: formatAmount(balance.available),
+      hint: `${formatAmount(balance.reserved)} reserved`,
+      href: null,
+      isBad: balance.available <= 0,
+    },
+    {
+      name: 'Spent today',
+      value: formatAmount(spentToday),
+      hint:
+        window.limit === null
+          ? 'no six-hour limit'
+          : `${formatAmount(window.used)} of ${formatAmount(window.limit)} in six hours`,
+      href: null,
+      isBad: window.remaining !== null && window.remaining <= 0,
+    },
+    {
+      name: 'Failed jobs',
+      value: String(failedJobs),
+      hint: `of ${endedJobs} ended in 24 h`,
+      href: `${jobs}&status=failed`,
+      isBad: failedJobs > endedJobs / 2,
+    },
+    {
+      name: 'Open jobs',
+      value: String(openJobs),
+      hint: `${jobsMax ?? 'unlimited'} open jobs`,
+      href: `${jobs}&status=open`,
+      isBad: jobsMax !== null && openJobs >= jobsMax,
+    },
+    {
+      name: 'Keys',
+      value: String(keys),
+      hint: `${rateLimit ?? 'default'} requests a minute`,
+      href: null,
+      isBad: false,
+    },
+    {
+      name: 'Workflows',
+      value: '↗',
+      hint: 'in the Temporal UI',
+      href: toTemporalList(temporalUiUrl, `OrganizationId = "${organizationId}"`),
+      isBad: false,
+    },
+  ];
 }
 
 function Actions({ organization }: { organization: OperatorSchemas['Organization'] }) {

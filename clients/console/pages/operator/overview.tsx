@@ -1,6 +1,5 @@
 /** Overview of the gateway for operators: linked numbers, worst first, providers, queues and audit. */
 import { useQuery } from '@tanstack/react-query';
-import { Link } from 'wouter';
 import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { formatAmount, formatShare } from '../../parts/amounts.tsx';
@@ -10,6 +9,7 @@ import type { Column } from '../../parts/table.tsx';
 import { formatDuration } from '../../parts/times.tsx';
 import { Audit } from './audit.tsx';
 import { Providers } from './providers.tsx';
+import { Tiles, toTemporalList, type Tile } from './tiles.tsx';
 
 type Figures = OperatorSchemas['Overview'];
 type ChatProvider = Figures['chatProviders'][number];
@@ -30,15 +30,7 @@ export function Overview() {
   const { chatProviders, queues } = data.data;
   return (
     <div className="stack">
-      <ul className="tiles" aria-label="Figures">
-        {listTiles(data.data)
-          .toSorted((one, other) => Number(other.isBad) - Number(one.isBad))
-          .map((tile) => (
-            <li key={tile.name} className={tile.isBad ? 'bad' : undefined}>
-              <TileLink {...tile} />
-            </li>
-          ))}
-      </ul>
+      <Tiles tiles={listTiles(data.data)} />
       <Providers />
       <Panel
         title="Chat providers"
@@ -61,21 +53,35 @@ export function Overview() {
   );
 }
 
-interface Tile {
-  name: string;
-  value: string;
-  hint: string;
-  href: string | null;
-  isBad: boolean;
-}
-
 const oldest = (seconds: number): string =>
   seconds > 0 ? `oldest ${formatDuration(seconds * 1000)}` : 'nothing waits';
 
-function listTiles({ jobs, chats, webhooks, credits, queues, temporalUiUrl }: Figures): Tile[] {
+function describeWorkers(queues: Figures['queues'], href: string | null): Tile {
   const workers = queues && Math.min(...queues.map((queue) => queue.workers));
   const backlogSeconds = Math.max(0, ...(queues ?? []).map((queue) => queue.backlogAgeSeconds));
-  const failed = `${temporalUiUrl}?query=${encodeURIComponent('ExecutionStatus != "Running" AND ErrorCode IS NOT NULL')}`;
+  const noBacklog = 'on each queue, no backlog';
+  const backlog = `backlog of ${formatDuration(backlogSeconds * 1000)}`;
+  return {
+    name: 'Workers',
+    value: workers === null ? '?' : String(workers),
+    hint:
+      workers === null ? 'Temporal cannot be reached' : backlogSeconds > 0 ? backlog : noBacklog,
+    href,
+    isBad: !workers || backlogSeconds > lateSeconds,
+  };
+}
+
+function listTiles({
+  jobs,
+  bulks,
+  chats,
+  webhooks,
+  credits,
+  queues,
+  temporalUiUrl,
+}: Figures): Tile[] {
+  const running = toTemporalList(temporalUiUrl, 'ExecutionStatus = "Running"');
+  const failed = 'ExecutionStatus != "Running" AND ErrorCode IS NOT NULL';
   return [
     ...[
       ['Past deadline', jobs.overdue, 'open jobs', '/operator/jobs'] as const,
@@ -88,18 +94,7 @@ function listTiles({ jobs, chats, webhooks, credits, queues, temporalUiUrl }: Fi
       href,
       isBad: count > 0,
     })),
-    {
-      name: 'Workers',
-      value: workers === null ? '?' : String(workers),
-      hint:
-        workers === null
-          ? 'Temporal cannot be reached'
-          : backlogSeconds > 0
-            ? `backlog of ${formatDuration(backlogSeconds * 1000)}`
-            : 'on each queue, no backlog',
-      href: temporalUiUrl,
-      isBad: !workers || backlogSeconds > lateSeconds,
-    },
+    describeWorkers(queues, running),
     {
       name: 'Open webhooks',
       value: String(webhooks.open),
@@ -115,6 +110,13 @@ function listTiles({ jobs, chats, webhooks, credits, queues, temporalUiUrl }: Fi
       isBad: false,
     },
     {
+      name: 'Bulk jobs',
+      value: String(bulks.open),
+      hint: bulks.hanging > 0 ? `${bulks.hanging} hang` : `${bulks.paused} paused`,
+      href: '/operator/jobs',
+      isBad: bulks.hanging > 0,
+    },
+    {
       name: 'Open chats',
       value: String(chats.open),
       hint: oldest(chats.oldestSeconds),
@@ -125,7 +127,7 @@ function listTiles({ jobs, chats, webhooks, credits, queues, temporalUiUrl }: Fi
       name: 'Failed workflows',
       value: '↗',
       hint: 'in the Temporal UI',
-      href: temporalUiUrl && failed,
+      href: toTemporalList(temporalUiUrl, failed),
       isBad: false,
     },
     {
@@ -136,26 +138,6 @@ function listTiles({ jobs, chats, webhooks, credits, queues, temporalUiUrl }: Fi
       isBad: false,
     },
   ];
-}
-
-function TileLink({ name, value, hint, href }: Tile) {
-  const content = (
-    <>
-      <span className="dim">{name}</span>
-      <strong>{value}</strong>
-      <span className="hint">{hint}</span>
-    </>
-  );
-  if (href === null) return <span className="tile">{content}</span>;
-  return href.startsWith('/') ? (
-    <Link className="tile" href={href}>
-      {content}
-    </Link>
-  ) : (
-    <a className="tile" href={href} target="_blank" rel="noreferrer">
-      {content}
-    </a>
-  );
 }
 
 const formatSeconds = (seconds: number | null): string =>

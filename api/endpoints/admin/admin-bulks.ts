@@ -1,0 +1,73 @@
+/** Operator endpoints that explain the bulk jobs of all organizations. */
+import { z } from 'zod';
+import { creditsFromMicro } from '../../../domain/credits.ts';
+import { GatewayError } from '../../../domain/errors.ts';
+import { toResponse } from '../../../domain/json.ts';
+import { addOrganizationNames } from '../../../identity/organizations.ts';
+import { explainedBulk, type ExplainedBulk } from '../../../studio/bulk/open-bulks.ts';
+import { jobWorkflow } from '../../../studio/jobs/job-workflow.ts';
+import { defineEndpoint, defineSection } from '../endpoint.ts';
+import {
+  dataSchema,
+  idField,
+  listSchema,
+  pageLimit,
+  pathId,
+  responseSchema,
+  toData,
+} from '../fields.ts';
+
+const path = '/api/admin/v1/bulks';
+
+const bulkSchema = responseSchema(
+  explainedBulk.omit({ chargedMicro: true, reservedMicro: true, unsignaledSinceMs: true }),
+)
+  .extend({
+    organizationName: z.string(),
+    charged: z.number(),
+    reserved: z.number(),
+    workflow: jobWorkflow.nullable().meta({ description: 'Null if Temporal cannot be reached.' }),
+    why: z.string().meta({ description: 'Why it is open, since when, and what continues it.' }),
+  })
+  .meta({ id: 'ExplainedBulk' });
+
+function formatBulk({ workflow, ...row }: ExplainedBulk) {
+  const charged = creditsFromMicro(row.chargedMicro);
+  const reserved = creditsFromMicro(row.reservedMicro);
+  const named = bulkSchema.omit({ organizationName: true });
+  return named.parse({ ...toResponse(row), charged, reserved, workflow });
+}
+
+/** Endpoints that explain bulk jobs. */
+export const explainedBulks = defineSection('Outcomes', {
+  listOpenBulks: defineEndpoint({
+    route: `GET ${path}`,
+    summary: 'List open bulk jobs, oldest first, and why they are open',
+    request: {
+      query: z.strictObject({
+        organizationId: idField('organization').optional(),
+        limit: pageLimit,
+      }),
+    },
+    response: listSchema(bulkSchema),
+    async handle({ query: { organizationId, limit } }, { pool, openBulks }) {
+      const rows = await openBulks.list({ organizationId, limit });
+      return toData(await addOrganizationNames(pool, rows.map(formatBulk)));
+    },
+  }),
+
+  explainBulk: defineEndpoint({
+    route: `GET ${path}/:bulkId`,
+    summary: 'Explain the state of a bulk job',
+    request: { params: z.object({ bulkId: pathId('bulk') }) },
+    response: dataSchema(bulkSchema),
+    errors: ['BULK_NOT_FOUND'],
+    async handle({ params: { bulkId } }, { pool, openBulks }) {
+      const row = await openBulks.find(bulkId);
+      if (!row) throw new GatewayError('BULK_NOT_FOUND');
+      const [bulk] = await addOrganizationNames(pool, [formatBulk(row)]);
+      if (!bulk) throw new GatewayError('BULK_NOT_FOUND');
+      return toData(bulk);
+    },
+  }),
+});

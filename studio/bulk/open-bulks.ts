@@ -1,0 +1,118 @@
+/** Explains bulk jobs to operators: why one is open, since when, and what continues or ends it. */
+import type { Client } from '@temporalio/client';
+import { sql, type FragmentSqlToken } from 'slonik';
+import { z } from 'zod';
+import type { DatabasePool } from '../../platform/database.ts';
+import { formatDuration } from '../jobs/job-explanation.ts';
+import { readWorkflow, type JobWorkflow } from '../jobs/job-workflow.ts';
+
+/** Schema of a bulk job with its counts. Amounts are micro-credits. */
+export const explainedBulk = z.object({
+  bulkId: z.string(),
+  organizationId: z.string(),
+  status: z.enum(['in_progress', 'paused', 'completed', 'stopped', 'canceled']),
+  stopReason: z.string().nullable(),
+  total: z.int(),
+  waiting: z.int(),
+  running: z.int(),
+  completed: z.int(),
+  failed: z.int(),
+  canceled: z.int(),
+  chargedMicro: z.number(),
+  reservedMicro: z.number(),
+  createdAtMs: z.number(),
+  pausedAtMs: z.number().nullable(),
+  resumeAtMs: z.number().nullable(),
+  completedAtMs: z.number().nullable(),
+  /** Time of a change of which the workflow may not know yet. */
+  unsignaledSinceMs: z.number().nullable(),
+});
+type BulkState = z.infer<typeof explainedBulk>;
+
+/** Bulk job with the state of its workflow and an explanation. */
+export interface ExplainedBulk extends BulkState {
+  /** Null if Temporal cannot be reached. */
+  workflow: JobWorkflow | null;
+  why: string;
+}
+
+const selectBulks = (where: FragmentSqlToken, limit: number): FragmentSqlToken => sql.fragment`
+  SELECT id AS "bulkId", organization_id AS "organizationId", status, stop_reason AS "stopReason",
+    total, waiting, running, completed, failed, canceled, charged AS "chargedMicro",
+    reserved AS "reservedMicro", created_at AS "createdAtMs", paused_at AS "pausedAtMs",
+    resume_at AS "resumeAtMs", completed_at AS "completedAtMs", unsignaled_since AS "unsignaledSinceMs"
+  FROM bulk WHERE status <> 'receiving' AND ${where} ORDER BY created_at, id LIMIT ${limit}`;
+
+/** Creates the functions that explain bulk jobs. */
+export function createOpenBulks({ pool, client }: { pool: DatabasePool; client: Client }) {
+  async function explain(bulk: BulkState): Promise<ExplainedBulk> {
+    const workflow = await readWorkflow(client, bulk.bulkId).catch(() => null);
+    return { ...bulk, workflow, why: describeBulk(bulk, workflow) };
+  }
+  return {
+    /** Lists the open bulk jobs, oldest first. */
+    async list(filter: { organizationId: string | undefined; limit: number }) {
+      const owner = filter.organizationId ?? null;
+      const where = sql.fragment`completed_at IS NULL
+        AND (${owner}::text IS NULL OR organization_id = ${owner}::text)`;
+      const query = sql.type(explainedBulk)`${selectBulks(where, filter.limit)}`;
+      return Promise.all((await pool.any(query)).map(explain));
+    },
+    /** Explains a bulk job; null if it does not exist. */
+    async find(bulkId: string): Promise<ExplainedBulk | null> {
+      const query = sql.type(explainedBulk)`${selectBulks(sql.fragment`id = ${bulkId}`, 1)}`;
+      const bulk = await pool.maybeOne(query);
+      return bulk && explain(bulk);
+    },
+  };
+}
+
+/** Events that continue a paused bulk job, by the reason of the pause. */
+const continuations: Record<string, string> = {
+  PAUSED: 'It continues when its caller resumes it.',
+  INSUFFICIENT_CREDITS: 'It continues when its organization has credits again.',
+  JOBS_MAX_REACHED:
+    'It continues when other jobs of its organization or key end, or when their limit is raised.',
+  WINDOW_EXHAUSTED: 'It continues when the six-hour window ends.',
+  KEY_LIMIT_EXCEEDED:
+    'It continues when the period of the key’s limit ends, or when the limit is raised.',
+};
+
+const formatAgo = (timeMs: number): string => `${formatDuration(Date.now() - timeMs)} ago`;
+
+/** Explains a bulk job in a few sentences. */
+function describeBulk(bulk: BulkState, workflow: JobWorkflow | null): string {
+  const { status, stopReason, total, completed, failed, canceled, running, waiting } = bulk;
+  const counts = `${completed} completed, ${failed} failed, ${canceled} canceled, ${running} running and ${waiting} waiting of ${total} items`;
+  const reason = stopReason === null ? '' : ` (${stopReason})`;
+  if (bulk.completedAtMs !== null)
+    return `Ended as ${status}${reason} ${formatAgo(bulk.completedAtMs)}: ${counts}.`;
+  const sentences = [`${describeStatus(bulk)}: ${counts}.`];
+  if (workflow === null)
+    sentences.push('Temporal is unreachable, so the state of its workflow is unknown.');
+  else if (workflow.state !== 'running') {
+    const end = workflow.status === null ? 'is missing' : `ended (${workflow.status})`;
+    sentences.push(
+      `It hangs: its workflow ${end}. The sweeper stops it as WORKFLOW_LOST; its running jobs go on, and its caller can resume it.`,
+    );
+  } else if (bulk.unsignaledSinceMs !== null) {
+    sentences.push(
+      `A change ${formatAgo(bulk.unsignaledSinceMs)} was not signaled to its workflow; the sweeper repeats the signal.`,
+    );
+  }
+  for (const { activity, failures, lastError } of workflow?.retries ?? [])
+    sentences.push(`Its activity ${activity} failed ${failures} times: ${lastError}.`);
+  if (status === 'paused') {
+    sentences.push(continuations[stopReason ?? ''] ?? 'It continues when the reason is gone.');
+    if (bulk.resumeAtMs !== null)
+      sentences.push(`Expected at ${new Date(bulk.resumeAtMs).toISOString()}.`);
+  }
+  return sentences.join(' ');
+}
+
+function describeStatus({ status, stopReason, createdAtMs, pausedAtMs }: BulkState): string {
+  if (status === 'in_progress') return `In progress, accepted ${formatAgo(createdAtMs)}`;
+  if (status === 'paused') return `Paused ${formatAgo(pausedAtMs ?? createdAtMs)} (${stopReason})`;
+  const reason = stopReason === null ? '' : ` (${stopReason})`;
+  return `${status === 'stopped' ? 'Stopped' : 'Canceled'}${reason}, and waits for its running jobs`;
+}
