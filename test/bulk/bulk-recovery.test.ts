@@ -18,6 +18,13 @@ interface Body {
   error: string;
 }
 
+interface Explained {
+  bulkId: string;
+  why: string;
+}
+const explain = async (bulkId: string): Promise<string> =>
+  (await gateway.admin<{ data: Explained }>(`/bulks/${bulkId}`)).body.data.why;
+
 interface StuckList {
   data: { reasons: string[] }[];
 }
@@ -90,6 +97,9 @@ describe('the workflow of a bulk job', () => {
     const bulkId = await accept({ items: pictures(8, 'killed lamp'), concurrency: 4 });
     await until(async () => (await gateway.sandbox.submits({ match: 'killed lamp' })).length >= 2);
     await gateway.getWorkflow(bulkId).terminate('test');
+    const hangs =
+      'It hangs: its workflow ended (TERMINATED). The sweeper stops it as WORKFLOW_LOST';
+    expect(await explain(bulkId)).toContain(hangs);
     await untilHolds(async () => {
       await gateway.database.query(
         `UPDATE bulk SET checked_at = now() - interval '1 hour', missing_at = missing_at - interval '1 minute' WHERE id = $1`,
@@ -105,6 +115,29 @@ describe('the workflow of a bulk job', () => {
     expect((await post(bulkId, 'resume')).status).toBe(200);
     await untilDone(bulkId);
     await expectOneJobEach(bulkId, 8, 'killed lamp');
+    expect(await explain(bulkId)).toMatch(/^Ended as completed .* ago: 8 completed, 0 failed/);
+  });
+
+  it('that is paused is listed with the reason, the time and what continues it', async () => {
+    const { key } = await gateway.newCaller({ credits: 1 });
+    const bulkId = await accept({ items: pictures(2, 'poor lamp') }, key);
+    await until(async () => (await read(bulkId, key)).status === 'paused');
+    const listed = await gateway.admin<{ data: Explained[] }>('/bulks');
+    expect(listed.body.data.find((bulk) => bulk.bulkId === bulkId)).toMatchObject({
+      status: 'paused',
+      stopReason: 'INSUFFICIENT_CREDITS',
+      pausedAt: expect.stringMatching(/Z$/),
+      workflow: { state: 'running' },
+      why: expect.stringMatching(
+        /^Paused .* ago \(INSUFFICIENT_CREDITS\): .* It continues when its organization has credits again\.$/,
+      ),
+    });
+    const overview = await gateway.admin<{ data: { bulks: { paused: number } } }>('/overview');
+    expect(overview.body.data.bulks.paused).toBeGreaterThan(0);
+    const unknown = await gateway.admin<Body>(`/bulks/bulk_${'0'.repeat(32)}`);
+    expect([unknown.status, unknown.body.error]).toEqual([404, 'BULK_NOT_FOUND']);
+    await gateway.call(`${path}/${bulkId}/cancel`, { method: 'POST', key });
+    await untilDone(bulkId, key);
   });
 
   it('that was never started is started by the sweeper', async () => {
