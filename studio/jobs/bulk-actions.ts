@@ -35,11 +35,11 @@ const applicable = {
   refund: sql.fragment`(r.state = 'charged' AND r.charged > coalesce(r.refunded, 0))`,
 } as const satisfies Record<keyof JobActions, FragmentSqlToken>;
 /** Name of an action. */
-export type BulkActionName = keyof typeof applicable;
+type BulkActionName = keyof typeof applicable;
 export const bulkActionNames = keysOf(applicable);
 
 /** Choice of jobs: those that fulfil all conditions. */
-export interface JobChoice extends JobFilter {
+interface JobChoice extends JobFilter {
   /** Only these jobs, also unknown ones and those that the action cannot change. */
   jobIds?: readonly string[] | undefined;
   organizationId?: string | undefined;
@@ -49,7 +49,7 @@ export interface JobChoice extends JobFilter {
 }
 
 /** Bulk action to start, or to try. */
-export interface BulkActionOrder {
+interface BulkActionOrder {
   action: BulkActionName;
   choice: JobChoice;
   jobsMax: number;

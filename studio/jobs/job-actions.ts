@@ -19,7 +19,7 @@ import { requestCheck } from './job-workflow.ts';
 import type { CallChecker } from './status-checks.ts';
 
 /** Services of the actions. */
-export interface JobActionDeps {
+interface JobActionDeps {
   pool: DatabasePool;
   config: Config;
   client: Client;
