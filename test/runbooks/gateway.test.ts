@@ -315,8 +315,9 @@ describe('bulk-jobs.md', () => {
       await expect
         .poll(async () => (await readBulk(paused.bulkId, poor.key)).status)
         .toBe('completed');
-      const tried = await page.admin('bulk-action', { 'bulk_…': hanging.bulkId });
-      expect(tried).toMatch(/^jobs +2$/m);
+      const items = { 'bulk_…': hanging.bulkId };
+      expect(await page.admin('bulk-action start cancel --bulk', items)).toMatch(/^jobs +2$/m);
+      expect(await page.admin('bulk-action start cancel --run', items)).toMatch(/act_\w+/);
       await page.admin('reverify', { 'job_…': pipeline.jobId });
     });
     await stack.query(`UPDATE bulk SET missing_at = now() - interval '1 hour' WHERE id = $1`, [
