@@ -299,7 +299,6 @@ describe('bulk-jobs.md', () => {
     const found = `UPDATE bulk SET missing_at = now() + interval '1 hour' WHERE id = $1`;
     await stack.query(found, [hanging.bulkId]);
     await gateway.untilFiring(since, 'BulkJobHangs');
-    await gateway.ageReservations('3 hours');
 
     await gateway.follow('bulk-jobs', async (page) => {
       const listed = await page.admin('bulks');
