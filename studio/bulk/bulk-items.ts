@@ -103,73 +103,67 @@ export async function priceItem(
   owner: ItemOwner,
   services: ItemServices,
 ): Promise<PricedItem> {
-  try {
-    const { id, use: ownUse, body: ownBody } = parseWith(itemSchema, value);
-    const { defaults, caller, countCopied } = owner;
-    const name = ownUse ?? defaults.use;
-    const capability = name === undefined ? undefined : findUsed(name);
-    if (!capability || name === undefined) {
-      throw fieldError('INVALID_REQUEST', 'use', `is required; allowed are ${useNames.join(', ')}`);
-    }
-    authorize(caller, getRequiredScope(capability));
-    const parsed = parseBody(
-      { capability, fields: { ...defaults.body, ...ownBody } },
-      owner,
-      services,
-    );
+  const path = `items.${index}`;
+  const { id, name, capability, fields } = await withPath(path, () => readItem(value, owner));
+  return withPath(`${path}.body`, async () => {
+    const parsed = parseBody({ capability, fields }, owner, services);
     const item: StoredItem = { index, type: capability.type, ...parsed };
-    const request = buildRequest(item, { caller, countCopied }, services);
+    const request = buildRequest(item, owner, services);
     const { price } = await priceRequest(request, services);
-    const priceMicro = calculateChargeMaxMicro(price);
-    return { ...item, itemId: id ?? null, use: name, priceMicro };
-  } catch (error) {
-    throw error instanceof GatewayError ? addIndex(error, index) : error;
-  }
+    return { ...item, itemId: id ?? null, use: name, priceMicro: calculateChargeMaxMicro(price) };
+  });
 }
 
-/** Parses the body of an item. Paths of errors begin with `body.`. */
+/** Reads the fields of an item, and finds the capability that its caller may use. */
+function readItem(value: unknown, { defaults, caller }: ItemOwner) {
+  const { id, use: ownUse, body: ownBody } = parseWith(itemSchema, value);
+  const name = ownUse ?? defaults.use;
+  const capability = name === undefined ? undefined : findUsed(name);
+  if (!capability || name === undefined)
+    throw fieldError('INVALID_REQUEST', 'use', `is required; allowed are ${useNames.join(', ')}`);
+  authorize(caller, getRequiredScope(capability));
+  return { id, name, capability, fields: { ...defaults.body, ...ownBody } };
+}
+
 function parseBody(
   { capability, fields }: { capability: Capability; fields: JsonObject },
   { metadata: shared }: ItemOwner,
   { outbound }: ItemServices,
 ): Pick<StoredItem, 'request' | 'webhook' | 'metadata'> {
   const { webhookUrl, webhookEvents: events, metadata, ...sent } = fields;
-  try {
-    const request = parseWith(capability.request, sent);
-    // Rejects an invalid recording source.
-    capability.recordings?.(request);
-    const webhook = parseWebhook({ webhookUrl, webhookEvents: events }, outbound);
-    const own = parseMetadata(metadata);
-    return {
-      request,
-      webhook: webhook && { url: webhook.url, ...(webhook.events && { events: webhook.events }) },
-      metadata: parseMetadata({ ...shared, ...own }),
-    };
-  } catch (error) {
-    throw error instanceof GatewayError ? prefixPaths(error, 'body') : error;
-  }
+  const request = parseWith(capability.request, sent);
+  // Rejects an invalid recording source.
+  capability.recordings?.(request);
+  const webhook = parseWebhook({ webhookUrl, webhookEvents: events }, outbound);
+  const own = parseMetadata(metadata);
+  return {
+    request,
+    webhook: webhook && { url: webhook.url, ...(webhook.events && { events: webhook.events }) },
+    metadata: parseMetadata({ ...shared, ...own }),
+  };
 }
 
-const prefixPaths = (error: GatewayError, prefix: string): GatewayError => {
-  const details = error.details?.map(({ path, message }) => ({
-    path: `${prefix}.${path}`,
-    message,
-  }));
-  const { body: fields, retryAfterSeconds, cause } = error;
-  return new GatewayError(error.code, error.message, {
-    details: details ?? [{ path: prefix, message: error.message }],
-    body: fields,
-    retryAfterSeconds,
-    cause,
-  });
-};
-
-/** Adds the index to the paths of an item's error. Errors about inputs name fields of the body. */
-function addIndex(error: GatewayError, index: number): GatewayError {
-  const isOfItem = (error.details ?? []).every(({ path }) =>
-    /^(?:id|use|body)\b|^\(body\)/.test(path),
-  );
-  return prefixPaths(error, isOfItem ? `items.${index}` : `items.${index}.body`);
+/** Runs a function, whose errors are about fields of the value with the path `prefix`. */
+async function withPath<Result>(
+  prefix: string,
+  run: () => Result | Promise<Result>,
+): Promise<Result> {
+  try {
+    return await run();
+  } catch (error) {
+    if (!(error instanceof GatewayError)) throw error;
+    const { body: fields, retryAfterSeconds, cause } = error;
+    const details = error.details?.map(({ path, message }) => ({
+      path: path === '(body)' ? prefix : `${prefix}.${path}`,
+      message,
+    }));
+    throw new GatewayError(error.code, error.message, {
+      details: details ?? [{ path: prefix, message: error.message }],
+      body: fields,
+      retryAfterSeconds,
+      cause,
+    });
+  }
 }
 
 /** Builds the request of a stored item. */

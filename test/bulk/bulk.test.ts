@@ -119,6 +119,8 @@ describe('a bulk job', () => {
     ['a concurrency of 65', { items: pictures(1), concurrency: 65 }, 'concurrency'],
     ['an unknown use', { items: [item('one', { use: 'image/paint' })] }, 'items.0.use'],
     ['no use', { items: [{ body: { prompt: 'a' } }] }, 'items.0.use'],
+    ['an unknown field', { items: [item('one', { maxCredits: 5 })] }, 'items.0.maxCredits'],
+    ['an item that is no object', { items: [7] }, 'items.0'],
     ['an invalid body', { items: [item('one'), item('')] }, 'items.1.body.prompt'],
     [
       'an unknown model',
