@@ -9,6 +9,8 @@ type Schema = Record<string, unknown>;
 /** Keywords that OpenAPI 3.0 does not have. */
 const newKeywords = ['$schema', 'const', 'examples', 'propertyNames', 'patternProperties', 'not'];
 
+const maxInt32 = 2 ** 31 - 1;
+
 /** Renders the document. Fields that are accepted only as null, or as an empty list, are left out. */
 export function renderForGenerators(json: string): string {
   const document: Schema = JSON.parse(json);
@@ -47,7 +49,10 @@ function renderOperation(operation: Schema, { render }: Namer): void {
   }
   const request = toRecord(operation['requestBody']);
   renderContent(request, (schema) => render(schema, { root, field: 'request' }));
-  for (const [status, answer] of Object.entries(toRecord(operation['responses']))) {
+  const responses = toRecord(operation['responses']);
+  // A generated method has one result, and a request for a video is answered by its job.
+  if (responses['202'] && root.startsWith('Video')) delete responses['200'];
+  for (const [status, answer] of Object.entries(responses)) {
     if (!isRecord(answer)) continue;
     for (const header of Object.values(toRecord(answer['headers'])).filter(isRecord)) {
       header['schema'] = render(header['schema'], { root, field: 'header' });
@@ -69,7 +74,7 @@ function renderContent(part: Schema, render: (schema: unknown) => unknown): void
 }
 
 interface Namer {
-  /** Renders a schema. An object becomes a named schema, and the result refers to it. */
+  /** Renders a schema. An object or union becomes a named schema, and the result refers to it. */
   render: (schema: unknown, place: Place) => unknown;
   /** Returns all named schemas. */
   finish: () => Schema;
@@ -81,11 +86,13 @@ interface Place {
   root: string;
   /** Field that contains the schema. Empty for a whole body. */
   field: string;
+  /** Name of the object that has the field, if it is not the operation's. */
+  owner?: string;
 }
 
 interface Names {
-  /** Names an object, and returns a reference to it. Equal objects share a name. */
-  nameObject: (rendered: Schema, wanted: string) => Schema;
+  /** Gives an object or union the first free name, and returns a reference to it. Equal ones share a name. */
+  name: (rendered: Schema, wanted: string[]) => Schema;
   named: Map<string, unknown>;
 }
 
@@ -96,50 +103,66 @@ function createNames(known: Schema): Names {
   const taken = new Set(Object.keys(known).map((name) => name.toLowerCase()));
   const namesByContent = new Map<string, string>();
 
-  function nameObject(rendered: Schema, wanted: string): Schema {
+  function name(rendered: Schema, wanted: string[]): Schema {
     const content = JSON.stringify(rendered);
-    let name = namesByContent.get(content);
-    if (name === undefined) {
-      name = wanted;
-      for (let number = 2; taken.has(name.toLowerCase()); number += 1) name = `${wanted}${number}`;
-      taken.add(name.toLowerCase());
-      namesByContent.set(content, name);
-      named.set(name, rendered);
+    let given = namesByContent.get(content);
+    if (given === undefined) {
+      const isFree = (candidate: string) => !taken.has(candidate.toLowerCase());
+      const last = wanted.at(-1) ?? '';
+      given = wanted.find(isFree) ?? last;
+      for (let number = 2; !isFree(given); number += 1) given = `${last}${number}`;
+      taken.add(given.toLowerCase());
+      namesByContent.set(content, given);
+      named.set(given, rendered);
     }
-    return { $ref: `#/components/schemas/${name}` };
+    return { $ref: `#/components/schemas/${given}` };
   }
 
-  return { nameObject, named };
+  return { name, named };
 }
 
 /** Creates the renderer of schemas, with those that have a name already. */
 function createNamer(known: Schema): Namer {
   const names = createNames(known);
+  for (const [name, schema] of Object.entries(known)) {
+    const isObject = isRecord(schema) && schema['properties'];
+    names.named.set(
+      name,
+      isObject
+        ? renderKeywords(names, schema, { root: name, field: '' })
+        : renderSchema(names, schema, { root: name, field: 'value' }),
+    );
+  }
   return {
     render: (schema, place) => renderSchema(names, schema, place),
-    finish() {
-      for (const [name, schema] of Object.entries(known)) {
-        const isObject = isRecord(schema) && schema['properties'];
-        names.named.set(
-          name,
-          isObject
-            ? renderKeywords(names, schema, { root: name, field: '' })
-            : renderSchema(names, schema, { root: name, field: 'value' }),
-        );
-      }
-      return Object.fromEntries(names.named);
-    },
+    finish: () => Object.fromEntries(names.named),
   };
 }
 
-function renderMembers(names: Names, members: unknown[], { root, field }: Place): unknown[] {
-  return members.map((member) =>
-    renderSchema(names, member, { root, field: readConstants(member) + toPascalCase(field) }),
-  );
+function renderMembers(names: Names, members: unknown[], { field, ...place }: Place): unknown[] {
+  const constants = members.map(readConstants);
+  const unnamed = members.filter((one, index) => toRecord(one)['properties'] && !constants[index]);
+  return members.map((member, index) => {
+    const [first = ''] = Object.keys(toRecord(toRecord(member)['properties']));
+    const kind = constants[index] || (unnamed.length > 1 ? toPascalCase(first) : '');
+    return renderSchema(names, member, { ...place, field: kind + toPascalCase(field) });
+  });
 }
 
+/** Returns the name of an answer with a named object, which is the same for several operations. */
+function namesOfAnswer({ properties }: Schema): string[] {
+  const { success, data } = toRecord(properties);
+  const name = String(toRecord(data)['$ref'] ?? '').split('/').at(-1);
+  return success && name && !name.endsWith('AnswerData') ? [`${name}Answer`] : [];
+}
+
+/** Returns the name of a field's schema within the operation, and within the object of the field. */
+const namesOf = ({ root, field, owner = root }: Place): [string, string] => [
+  root + toPascalCase(field),
+  owner + toPascalCase(field),
+];
+
 function renderKeywords(names: Names, schema: Schema, place: Place): Schema {
-  const { root } = place;
   const { properties, required, items, additionalProperties, allOf } = schema;
   const fields = listFields(toRecord(properties));
   const wanted = toList(required).filter((field) => fields.some(([one]) => one === field));
@@ -156,18 +179,31 @@ function renderKeywords(names: Names, schema: Schema, place: Place): Schema {
     rendered[bound] = schema[exclusive];
     rendered[exclusive] = true;
   }
+  if (rendered['format'] === 'date-time') delete rendered['pattern'];
   if (schema['const'] !== undefined) rendered['enum'] = [schema['const']];
   const choices = toList(rendered['enum']);
   if (schema['type'] === 'boolean') delete rendered['enum'];
   else if (choices.length > 0 && choices.every(Number.isInteger)) rendered['type'] = 'integer';
+  // Generators read an integer without a format as one of 32 bits.
+  const { minimum = 0, maximum = Infinity } = rendered;
+  const isLong = Math.max(Number(maximum), -Number(minimum)) > maxInt32;
+  if (rendered['type'] === 'integer' && isLong) rendered['format'] = 'int64';
   if (wanted.length > 0) rendered['required'] = wanted;
   if (properties) {
+    const { root } = place;
+    const [owner] = namesOf(place);
     rendered['properties'] = Object.fromEntries(
-      fields.map(([field, part]) => [field, renderSchema(names, part, { root, field })]),
+      fields.map(([field, part]) => [field, renderSchema(names, part, { root, field, owner })]),
     );
+    for (const [field, part] of Object.entries(toRecord(rendered['properties']))) {
+      // Java sends an optional list that was not set as an empty list, unless it is nullable.
+      const isOptionalList = toRecord(part)['type'] === 'array' && !wanted.includes(field);
+      if (isOptionalList && toRecord(part)['minItems']) toRecord(part)['nullable'] = true;
+    }
   }
   if (isRecord(items)) {
-    rendered['items'] = renderSchema(names, items, { root, field: place.field.replace(/s$/, '') });
+    const field = place.field.replace(/s$/, '');
+    rendered['items'] = renderSchema(names, items, { ...place, field });
   }
   if (isRecord(additionalProperties)) {
     rendered['additionalProperties'] = renderSchema(names, additionalProperties, place);
@@ -177,9 +213,8 @@ function renderKeywords(names: Names, schema: Schema, place: Place): Schema {
 }
 
 function renderUnion(names: Names, schema: Schema, place: Place): Schema {
-  const { anyOf, oneOf, type, ...rest } = schema;
-  const types = Array.isArray(type) ? type.map((one) => ({ type: one })) : [];
-  const all = [...toList(anyOf), ...toList(oneOf), ...types];
+  const { anyOf: _any, oneOf: _one, type: _type, ...rest } = schema;
+  const all = listMembers(schema);
   const values = all.filter((member) => toRecord(member)['type'] !== 'null');
   // Java has no type for a value or a list of it; a request may always send the list.
   const list = values.find((member) => toRecord(member)['type'] === 'array');
@@ -193,11 +228,14 @@ function renderUnion(names: Names, schema: Schema, place: Place): Schema {
       : { ...merged, ...nullable };
   }
   const kept = renderKeywords(names, rest, place);
-  // Generators have no type for a choice of plain values.
-  const isPlain = members.every((one) =>
-    /^(string|number|integer|boolean)$/.test(String(toRecord(one)['type'])),
-  );
-  if (!isPlain) return { ...kept, ...nullable, anyOf: renderMembers(names, members, place) };
+  const types = new Set(members.map((member) => toRecord(member)['type']));
+  const [type] = types;
+  if (!members.every(isPlain)) {
+    const distinct = mergePlain(members);
+    const rendered = renderMembers(names, distinct, place);
+    const union = { ...kept, ...nullable, ...findDiscriminator(distinct, rendered), anyOf: rendered };
+    return names.name(union, [namesOf(place)[1]]);
+  }
   const {
     enum: _enum,
     maxLength: _length,
@@ -205,10 +243,52 @@ function renderUnion(names: Names, schema: Schema, place: Place): Schema {
     format: _format,
     ...described
   } = kept;
-  return { ...described, ...nullable };
+  // Generators have no type for a choice of plain values.
+  return { ...described, ...(types.size === 1 && { type }), ...nullable };
 }
 
-/** Renders a schema. An object becomes a named schema, and the result refers to it. */
+/** Finds the field whose constants differ in all members; by it, generated code chooses the member. */
+function findDiscriminator(members: unknown[], rendered: unknown[]): Schema {
+  for (const propertyName of ['type', 'role']) {
+    const mapping = new Map<unknown, unknown>();
+    for (const [index, member] of members.entries()) {
+      const { properties, required } = toRecord(member);
+      if (!toList(required).includes(propertyName)) break;
+      const { const: value } = toRecord(toRecord(properties)[propertyName]);
+      if (typeof value === 'string') mapping.set(value, toRecord(rendered[index])['$ref']);
+    }
+    if (mapping.size === members.length) {
+      return { discriminator: { propertyName, mapping: Object.fromEntries(mapping) } };
+    }
+  }
+  return {};
+}
+
+const isPlain = (schema: unknown): boolean =>
+  /^(string|number|integer|boolean)$/.test(String(toRecord(schema)['type']));
+
+/** Replaces the plain values of a union that have one type by this type. */
+function mergePlain(members: unknown[]): unknown[] {
+  const plain = members.filter(isPlain);
+  const types = new Set(plain.map((member) => toRecord(member)['type']));
+  if (plain.length < 2 || types.size > 1) return members;
+  const [type] = types;
+  return [{ type }, ...members.filter((member) => !isPlain(member))];
+}
+
+/** Lists the members of a union, also those of the unions in it. */
+function listMembers(schema: Schema): unknown[] {
+  const { anyOf, oneOf, type } = schema;
+  const types = Array.isArray(type) ? type.map((one) => ({ type: one })) : [];
+  return [...toList(anyOf), ...toList(oneOf), ...types].flatMap((member) => {
+    const { description: _description, type: _type, discriminator: _, ...nested } = toRecord(member);
+    const keywords = Object.keys(nested);
+    const isUnion = keywords.length > 0 && keywords.every((one) => /^(anyOf|oneOf)$/.test(one));
+    return isUnion ? listMembers(nested) : [member];
+  });
+}
+
+/** Renders a schema. An object or union becomes a named schema, and the result refers to it. */
 function renderSchema(names: Names, schema: unknown, place: Place): unknown {
   if (!isRecord(schema)) return schema === false || schema === true ? {} : schema;
   if (typeof schema['$ref'] === 'string') return { $ref: schema['$ref'] };
@@ -217,7 +297,7 @@ function renderSchema(names: Names, schema: unknown, place: Place): unknown {
   }
   const rendered = renderKeywords(names, schema, place);
   return Object.keys(toRecord(rendered['properties'])).length > 0
-    ? names.nameObject(rendered, place.root + toPascalCase(place.field))
+    ? names.name(rendered, [...namesOfAnswer(rendered), ...namesOf(place)])
     : rendered;
 }
 

@@ -4306,32 +4306,31 @@ export interface components {
         ResumePipelineAnswer: {
             /** @constant */
             success: true;
-            data: components["schemas"]["ResumePipelineResult"];
+            data: {
+                total: number;
+                successful: number;
+                failed: number;
+                skipped: number;
+                steps: {
+                    id: string;
+                    /** @enum {string} */
+                    use: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe";
+                    /** @enum {string} */
+                    status: "completed" | "failed" | "skipped";
+                    /** @description Charged credits of the step. */
+                    credits: number;
+                    error: {
+                        code: string;
+                        message: string;
+                        retryable: boolean;
+                    } | null;
+                    /** @description What the endpoint of the step returns; null if the step did not succeed. */
+                    data: {
+                        [key: string]: unknown;
+                    } | null;
+                }[];
+            };
             credits: components["schemas"]["Credits"];
-        };
-        ResumePipelineResult: {
-            total: number;
-            successful: number;
-            failed: number;
-            skipped: number;
-            steps: {
-                id: string;
-                /** @enum {string} */
-                use: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe";
-                /** @enum {string} */
-                status: "completed" | "failed" | "skipped";
-                /** @description Charged credits of the step. */
-                credits: number;
-                error: {
-                    code: string;
-                    message: string;
-                    retryable: boolean;
-                } | null;
-                /** @description What the endpoint of the step returns; null if the step did not succeed. */
-                data: {
-                    [key: string]: unknown;
-                } | null;
-            }[];
         };
         ListStudioModelsAnswer: {
             /** @constant */
@@ -5510,7 +5509,7 @@ export interface components {
             nextCursor: string | null;
         };
         /** @enum {string} */
-        Capability: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines" | "jobs/{jobId}/resume";
+        Capability: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
         JobFields: {
             jobId: string;
             keyId: string;
@@ -5570,6 +5569,52 @@ export interface components {
             statusUrl: string;
             /** Format: uri */
             cancelUrl: string;
+        };
+        BulkResultFields: {
+            id: string | null;
+            index: number;
+            jobId: string | null;
+            /** @enum {string} */
+            status: "waiting" | "running" | "completed" | "failed" | "canceled";
+            credits: number;
+            error: {
+                /** @enum {string} */
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                message: string;
+                retryable: boolean;
+            } | null;
+        };
+        BulkOptions: {
+            /** @description Maximum number of credits that the bulk job charges. An item starts only if charged and reserved credits and its price are within it. */
+            maxCredits?: number;
+            /** @description Stops the bulk job when more than this percentage of at least 20 ended items failed. */
+            maxFailedPercent?: number;
+            /**
+             * @description Maximum number of jobs that run at the same time.
+             * @default 8
+             */
+            concurrency?: number;
+            /**
+             * @description Accept the bulk job without its invalid items.
+             * @default false
+             */
+            skipInvalid?: boolean;
+            /**
+             * Format: uri
+             * @description HTTPS URL that receives the events of the bulk job (docs/bulk.md).
+             */
+            webhookUrl?: string;
+            /** @description Events that are sent to `webhookUrl`; by default all. */
+            webhookEvents?: ("paused" | "completed" | "stopped" | "canceled")[];
+            /**
+             * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
+             * @example {
+             *       "team": "marketing"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string;
+            } | null;
         };
     };
     responses: never;

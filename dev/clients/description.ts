@@ -54,21 +54,27 @@ export function describeForClients(): { description: Description; capabilities: 
     for (const endpoint of Object.values(methods)) {
       removeErrorResponses(endpoint);
       nameBodies(endpoint, description);
-      if (createsJobs(endpoint)) capabilities.push(describeCapability(path, endpoint, description));
+      // The clients have a method of their own for jobs that continue another.
+      if (createsJobs(endpoint) && !path.includes('{')) capabilities.push(describeCapability(path, endpoint, description));
     }
   }
   const names = capabilities.map(({ name }) => name);
   const { schemas } = description.components;
   schemas['Capability'] = { type: 'string', enum: names };
-  schemas['JobFields'] = removeResult(schemas['JobOutput']);
+  schemas['JobFields'] = omitProperties(schemas['JobOutput'], ['result']);
+  schemas['BulkResultFields'] = omitProperties(schemas['BulkResult'], ['data']);
+  schemas['BulkOptions'] = omitProperties(schemas['StartBulkRequest'], ['items', 'defaults']);
   return { description, capabilities };
 }
 
-/** Returns the schema of a job without its result; the Python client adds a result with the capability's type. */
-function removeResult(job: Schema | undefined): Schema {
-  assert(job?.properties && job.required, 'JobOutput is described');
-  const { result: _, ...properties } = job.properties;
-  return { ...job, properties, required: job.required.filter((name) => name !== 'result') };
+/**
+ * Returns the schema of an object without some properties. The Python client adds a result with the capability's type.
+ */
+function omitProperties(schema: Schema | undefined, omitted: readonly string[]): Schema {
+  assert(schema?.properties && schema.required, 'the object is described');
+  const kept = Object.entries(schema.properties).filter(([name]) => !omitted.includes(name));
+  const required = schema.required.filter((name) => !omitted.includes(name));
+  return { ...schema, properties: Object.fromEntries(kept), required };
 }
 
 /**

@@ -7,7 +7,13 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { keysOf } from '../../domain/json.ts';
 import { describeForClients, describeForOperators } from './description.ts';
-import { asyncRuns, header, makeSynchronous } from './python.ts';
+import {
+  asyncBulkRuns,
+  asyncRuns,
+  bulkItemSchemas,
+  header,
+  makeSynchronous,
+} from './python.ts';
 import { installOpenapiTypescript, installPythonCommands, root, run } from './tools.ts';
 import { setUnionTitles } from './union-titles.ts';
 
@@ -20,11 +26,15 @@ export const generatedFiles = {
   schemas: `${python}/schemas.py`,
   asyncRuns: `${python}/_async_runs.py`,
   runs: `${python}/_runs.py`,
+  asyncBulkRuns: `${python}/_async_bulk_runs.py`,
+  bulkRuns: `${python}/_bulk_runs.py`,
+  bulk: `${python}/_bulk.py`,
   client: `${python}/_client.py`,
   transport: `${python}/_transport.py`,
 } as const;
 /** Asynchronous Python modules from which the synchronous ones are generated. */
 const asyncModules = {
+  bulk: `${python}/_async_bulk.py`,
   client: `${python}/_async_client.py`,
   transport: `${python}/_async_transport.py`,
 } as const;
@@ -42,6 +52,7 @@ export async function generateClients(into: string): Promise<void> {
       await mkdir(dirname(join(into, file)), { recursive: true });
     }
     const { schemas } = description.components;
+    Object.assign(schemas, bulkItemSchemas(capabilities));
     for (const [name, schema] of Object.entries(schemas)) setUnionTitles(schema, name);
     const titledOpenapi = join(directory, 'titled-openapi.json');
     await writeFile(titledOpenapi, JSON.stringify(description));
@@ -53,9 +64,14 @@ export async function generateClients(into: string): Promise<void> {
   } finally {
     await rm(directory, { recursive: true, force: true });
   }
-  const runs = asyncRuns(capabilities);
-  await writeFile(join(into, generatedFiles.asyncRuns), header + runs);
-  await writeFile(join(into, generatedFiles.runs), makeSynchronous(runs));
+  const written = [
+    [generatedFiles.asyncRuns, generatedFiles.runs, asyncRuns(capabilities)],
+    [generatedFiles.asyncBulkRuns, generatedFiles.bulkRuns, asyncBulkRuns(capabilities)],
+  ] as const;
+  for (const [asynchronous, synchronous, source] of written) {
+    await writeFile(join(into, asynchronous), header + source);
+    await writeFile(join(into, synchronous), makeSynchronous(source));
+  }
   for (const module of keysOf(asyncModules)) {
     const source = await readFile(join(root, asyncModules[module]), 'utf8');
     await writeFile(join(into, generatedFiles[module]), makeSynchronous(source));

@@ -9,9 +9,9 @@ export const header =
 const replacements: readonly [RegExp, string][] = [
   [/\basync (def|with|for)\b/g, '$1'],
   [/\bawait /g, ''],
-  [/\b_async_(transport|runs)\b/g, '_$1'],
+  [/\b_async_(bulk|bulk_runs|transport|runs)\b/g, '_$1'],
   [/\basync_chunks\b/g, 'chunks'],
-  [/\bAsync(StudioGateway|Runs|Transport|Iterator|Client)\b/g, '$1'],
+  [/\bAsync(StudioGateway|Runs|Bulk\w+|Transport|Iterator|Iterable|Client)\b/g, '$1'],
   [/\b__a(enter|exit)__\b/g, '__$1__'],
   [/\ba(close|read|iter_bytes)\b/g, '$1'],
   [/\basyncio\.sleep\b/g, 'time.sleep'],
@@ -108,5 +108,87 @@ function writeMethod(method: Method, capabilities: readonly Capability[]): strin
         self, capability: str, input: Any,${rest}
     ) -> Any:
         ${body}
+`;
+}
+
+const itemName = ({ request }: Capability): string => request.replace(/Request$/, 'Item');
+
+/** Describes the item of a bulk job for each capability. */
+export function bulkItemSchemas(capabilities: readonly Capability[]): Record<string, object> {
+  return Object.fromEntries(
+    capabilities.map((capability) => [
+      itemName(capability),
+      {
+        type: 'object',
+        properties: {
+          id: { type: 'string' },
+          use: { type: 'string', enum: [capability.name] },
+          body: { $ref: `#/components/schemas/${capability.request}` },
+        },
+        required: ['use', 'body'],
+      },
+    ]),
+  );
+}
+
+/** Generates the asynchronous methods that accept items, with an overload for items of each capability. */
+export function asyncBulkRuns(capabilities: readonly Capability[]): string {
+  const names = capabilities.flatMap((capability) => [itemName(capability), capability.result]);
+  const imports = [...new Set([...names, 'BulkOptions'])].toSorted();
+  const items = capabilities.map(itemName);
+  const kinds = [
+    ...capabilities.map((capability) => [itemName(capability), capability.result] as const),
+    [items.join(' | '), 'Any'] as const,
+  ];
+  const writeOverloads = (start: string, rest: string, wrap: (result: string) => string) =>
+    kinds
+      .map(
+        ([item, result]) => `    @overload
+    ${start}(
+        self, items: AsyncBulkItems[${item}], options: BulkOptions | None = None, *, ${rest}
+    ) -> ${wrap(result)}: ...
+
+`,
+      )
+      .join('');
+  const key = 'idempotency_key: str | None = None';
+  const limits = `timeout: float | None = None, ${key}`;
+  return `"""Methods that take the items of a bulk job. Their results have the types of the items' capability."""
+
+from __future__ import annotations
+
+from typing import Any, AsyncIterator, overload
+
+from ._types import AsyncBulkItems, BulkResult, BulkTicket
+from .schemas import (
+${imports.map((name) => `    ${name},\n`).join('')})
+
+
+class AsyncBulkRuns:
+    def _run(
+        self, items: AsyncBulkItems[Any], options: BulkOptions | None, timeout: float | None, key: str | None
+    ) -> AsyncIterator[Any]:
+        raise NotImplementedError
+
+    async def _start(
+        self, items: AsyncBulkItems[Any], options: BulkOptions | None, key: str | None
+    ) -> BulkTicket[Any]:
+        raise NotImplementedError
+
+${writeOverloads('def run', limits, (result) => `AsyncIterator[BulkResult[${result}]]`)}    def run(
+        self, items: AsyncBulkItems[Any], options: BulkOptions | None = None, *, ${limits}
+    ) -> AsyncIterator[Any]:
+        """Starts a bulk job, and yields the result of each item soon after the item has ended.
+
+        If the bulk job was stopped or canceled, then raises StudioError with the reason as its code and the bulk
+        job as its body. Failed items are results like others. \`\`timeout\`\`: maximum time in seconds; after this
+        time, StudioError with the code \`\`TIMEOUT\`\` is raised, and the bulk job goes on."""
+        return self._run(items, options, timeout, idempotency_key)
+
+${writeOverloads('async def start', key, (result) => `BulkTicket[${result}]`)}    async def start(
+        self, items: AsyncBulkItems[Any], options: BulkOptions | None = None, *, ${key}
+    ) -> BulkTicket[Any]:
+        """Starts a bulk job, and returns once all items are checked and accepted."""
+        return await self._start(items, options, idempotency_key)
 `;
 }

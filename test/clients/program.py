@@ -14,7 +14,8 @@ from pathlib import Path
 
 import httpx
 
-from studio_gateway import AsyncStudioGateway, JobTicket, StudioError, StudioGateway
+from studio_gateway import AsyncStudioGateway, BulkTicket, JobTicket, StudioError, StudioGateway
+from studio_gateway.schemas import ImageGenerateItem
 
 base_url, api_key, webhook_url = sys.argv[1:]
 report = {}
@@ -110,6 +111,39 @@ with StudioGateway(api_key=api_key, base_url=f"{base_url}/api/v1/") as client:
     report["listed"] = [job["jobId"] for job in client.jobs({"type": "videoGenerate"})] == [film.job_id]
     report["stored"] = client.job(JobTicket.of(first.job_id))["status"]
 
+    # A slow item in the middle: the results of the others are there before it has ended.
+    prompts = {"red": "a lamp", "slow": "[[slow:6s]] a lamp", "bad": "[[fail:422]] a lamp", "blue": "a lamp"}
+    items: list[ImageGenerateItem] = [
+        {"id": name, "use": "image/generate", "body": {"prompt": prompt}} for name, prompt in prompts.items()
+    ]
+    report["bulkEstimate"] = client.bulk.estimate(items)["credits"]
+    report["bulk"] = [
+        [result["id"], result["status"], (result["data"] or {"images": []})["images"][:1] != []]
+        for result in client.bulk.run(iter(items), {"metadata": {"shop": "x"}})
+    ]
+    report["bulkStopped"] = error_of(lambda: list(client.bulk.run(items, {"maxCredits": 1})))
+    endless: ImageGenerateItem = {"use": "image/generate", "body": {"prompt": "[[slow:900s]]"}}
+    waiting = client.bulk.start([endless, endless], {"concurrency": 1})
+    report["bulkPaused"] = client.bulk.pause(waiting)["stopReason"]
+    report["bulkResumed"] = client.bulk.resume(waiting, {"concurrency": 2})["concurrency"]
+    report["bulkLate"] = error_of(lambda: client.bulk.wait(waiting, timeout=0.2))
+    client.bulk.cancel(waiting, {"items": "all"})
+    report["bulkCanceled"] = client.bulk.wait(waiting)["counts"]["canceled"]
+    report["bulkStates"] = [client.bulk.get(waiting)["status"], len(list(client.bulk.results(waiting)))]
+    skipped = client.bulk.start([items[0], {**items[1], "body": {"prompt": "x"}}], {"skipInvalid": True})
+    report["bulkSkipped"] = [item["path"] for item in skipped.invalid_items]
+    report["bulkUnknown"] = error_of(lambda: client.bulk.retry(BulkTicket("bulk_1")))
+
+    steps = [
+        {"id": "picture", "use": "image/generate", "body": {"prompt": "a red lamp"}},
+        {"id": "large", "use": "image/upscale", "body": {"imageUrl": {"$from": "picture"}}},
+    ]
+    pipeline = client.submit("pipelines", {"steps": steps})
+    whole = client.wait(pipeline)
+    again = client.wait(client.resume(pipeline, {"from": "large"}))
+    report["pipeline"] = [step["status"] for step in whole["result"]["steps"]]
+    report["resumed"] = [again["parentJobId"] == pipeline.job_id, again["billing"]["charged"] < whole["billing"]["charged"]]
+
 try:
     StudioGateway(base_url=base_url)
 except ValueError as error:
@@ -170,6 +204,11 @@ async def together():
         )
         film = await client.submit("video/generate", {"prompt": "[[slow:1s]] waves"})
         states = [job["status"] async for job in client.events(film)]
+        async def lamps():
+            for color in ("red", "blue"):
+                yield {"use": "image/generate", "body": {"prompt": f"a {color} lamp"}}
+
+        bulk = [result["status"] async for result in client.bulk.run(lamps(), timeout=120)]
         text = "".join([event.get("delta", "") async for event in client.chat_stream(said)])
         upload = await client.upload(Path("talk.mp3").read_bytes(), content_type="audio/mpeg")
         try:
@@ -178,6 +217,7 @@ async def together():
             code = error.code
         return {
             "images": len(images),
+            "bulk": bulk,
             "states": states,
             "words": len(text.split()),
             "file": upload["fileId"],

@@ -86,9 +86,38 @@ describe('a program with the Python client', () => {
     expect(charged).toHaveLength(1);
   });
 
+  testWith('runs bulk jobs, and has the results of items before the end of others', () => {
+    expect(report).toMatchObject({
+      bulkEstimate: 15.6,
+      bulkStopped: { code: 'MAX_CREDITS' },
+      bulkPaused: 'PAUSED',
+      bulkResumed: 2,
+      bulkLate: { code: 'TIMEOUT' },
+      bulkCanceled: 2,
+      bulkStates: ['canceled', 2],
+      bulkSkipped: ['items.1.body.prompt'],
+      bulkUnknown: { code: 'BULK_NOT_FOUND', status: 404 },
+    });
+    expect(report['bulk'].at(-1)).toEqual(['slow', 'completed', true]);
+    expect(report['bulk'].toSorted()).toEqual([
+      ['bad', 'failed', false],
+      ['blue', 'completed', true],
+      ['red', 'completed', true],
+      ['slow', 'completed', true],
+    ]);
+  });
+
+  testWith('runs a pipeline, and resumes it from a step', () => {
+    expect(report).toMatchObject({
+      pipeline: ['completed', 'completed'],
+      resumed: [true, true],
+    });
+  });
+
   testWith('does the same asynchronously', () => {
     expect(report['async']).toMatchObject({
       images: 2,
+      bulk: ['completed', 'completed'],
       words: 20,
       file: expect.stringMatching(/^file_/),
       code: 'PROVIDER_REJECTED_INPUT',
@@ -151,7 +180,7 @@ describe('the Python package', () => {
 
   testWith('has types that reveal the errors of a program', async () => {
     const program = `from studio_gateway import StudioGateway
-from studio_gateway.schemas import ChatRequest, ImageGenerateResult
+from studio_gateway.schemas import ChatRequest, ImageGenerateItem, ImageGenerateResult
 
 client = StudioGateway(api_key="k", base_url="http://127.0.0.1")
 made: ImageGenerateResult = client.run("image/generate", {"prompt": "x"})
@@ -159,15 +188,23 @@ url: str = client.wait(client.submit("video/generate", {"prompt": "x"}))["result
 said: ChatRequest = {"model": "gpt-5-mini", "messages": [{"role": "user", "content": "x"}]}
 for event in client.chat_stream(said):
     text: str = event["delta"] if event["type"] == "delta" else event["id"]
+items: list[ImageGenerateItem] = [{"use": "image/generate", "body": {"prompt": "x"}}]
+for result in client.bulk.run(items, {"maxCredits": 5}):
+    kind: str = result["data"]["images"][0]["contentType"] if result["data"] else result["status"]
+client.resume(client.submit("pipelines", {"steps": []}), {"from": "a"})
 client.run("image/paint", {"prompt": "x"})
 client.submit("image/generate", {"prompt": "x", "model": "crayon"})
 client.estimate("image/generate", {})
 client.wait("job_1")
+client.bulk.run([{"use": "image/generate", "body": {"prompt": "x", "model": "crayon"}}])
+client.bulk.run(items, {"maxcredits": 5})
+client.bulk.wait("bulk_1")
+client.resume(client.submit("image/generate", {"prompt": "x"}))
 `;
     const file = join(installation.place, 'typed.py');
     await writeFile(file, program);
     const found = await check('--python-executable', python, file);
     const lines = [...found.matchAll(/typed\.py:(\d+): error/g)].map(([, line]) => Number(line));
-    expect([...new Set(lines)], found).toEqual([10, 11, 12, 13]);
+    expect([...new Set(lines)], found).toEqual([14, 15, 16, 17, 18, 19, 20, 21]);
   });
 });

@@ -17,6 +17,7 @@ export const slowFiles = [
   'test/clients/coding-agents.test.ts',
   'test/clients/generated.test.ts',
   'test/clients/generators.test.ts',
+  'test/clients/openapi-generator.test.ts',
   'test/clients/python-loops.test.ts',
   'test/clients/python.test.ts',
   'test/clients/typescript.test.ts',

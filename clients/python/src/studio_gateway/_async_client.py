@@ -9,12 +9,22 @@ from pathlib import Path
 from typing import IO, Any, AsyncIterator, Mapping, TypeVar
 from urllib.parse import quote
 
+from ._async_bulk import AsyncBulkJobs
 from ._async_runs import AsyncRuns
-from ._async_transport import AsyncTransport
+from ._async_transport import RECONNECT_WAIT_S, AsyncTransport
 from ._errors import StudioError, build_error
 from ._files import UploadSource
 from ._types import ChatEvent, CompletedJob, Job, JobTicket
-from .schemas import ChatAnswer, ChatRequest, File, StudioEstimate, UploadUrl, UsageRecord
+from .schemas import (
+    ChatAnswer,
+    ChatRequest,
+    File,
+    PipelineResult,
+    ResumePipelineRequest,
+    StudioEstimate,
+    UploadUrl,
+    UsageRecord,
+)
 
 R = TypeVar("R")
 
@@ -23,12 +33,16 @@ POLL_SECONDS = 20
 #: Timeout of a chat in seconds. It is long, because a model may take minutes to answer.
 CHAT_TIMEOUT_S = 600
 TRANSFER_TIMEOUT_S = 900
-RECONNECT_WAIT_S = 0.5
 PAGE_SIZE = 100
 
 
 class AsyncStudioGateway(AsyncRuns, AsyncTransport):
     """Client of the Studio Gateway (README.md). Its methods raise StudioError."""
+
+    @property
+    def bulk(self) -> AsyncBulkJobs:
+        """Methods for bulk jobs."""
+        return AsyncBulkJobs(self)
 
     async def _submit(self, capability: str, input: Mapping[str, Any], key: str | None) -> str:
         response = await self._send(
@@ -106,6 +120,18 @@ class AsyncStudioGateway(AsyncRuns, AsyncTransport):
         path = f"/api/v1/studio/jobs/{quote(job.job_id, safe='')}/cancel"
         state: Job[R] = (await self._send("POST", path)).json()["data"]
         return state
+
+    async def resume(
+        self,
+        job: JobTicket[PipelineResult],
+        changes: ResumePipelineRequest | None = None,
+        *,
+        idempotency_key: str | None = None,
+    ) -> JobTicket[PipelineResult]:
+        """Starts a new job that runs the steps of an ended pipeline that have no result. With ``from``, it runs that
+        step and the steps after it once more; ``bodies`` changes the fields of steps (docs/pipelines.md)."""
+        path = f"jobs/{quote(job.job_id, safe='')}/resume"
+        return JobTicket.of(await self._submit(path, changes or {}, idempotency_key))
 
     async def jobs(self, filter: Mapping[str, Any] | None = None) -> AsyncIterator[Job[Any]]:
         """Lists the jobs of the organization, newest first. ``filter`` contains query parameters of

@@ -27,8 +27,6 @@ from .schemas import (
     MusicPlanRequest,
     PipelineRequest,
     PipelineResult,
-    ResumePipelineRequest,
-    ResumePipelineResult,
     SfxGenerateRequest,
     SfxGenerateResult,
     StudioEstimate,
@@ -137,11 +135,6 @@ class AsyncRuns:
         self, capability: Literal["pipelines"], input: PipelineRequest, *, timeout: float | None = None, idempotency_key: str | None = None,
     ) -> PipelineResult: ...
 
-    @overload
-    async def run(
-        self, capability: Literal["jobs/{jobId}/resume"], input: ResumePipelineRequest, *, timeout: float | None = None, idempotency_key: str | None = None,
-    ) -> ResumePipelineResult: ...
-
     async def run(
         self, capability: str, input: Any, *, timeout: float | None = None, idempotency_key: str | None = None,
     ) -> Any:
@@ -234,11 +227,6 @@ class AsyncRuns:
         self, capability: Literal["pipelines"], input: PipelineRequest, *, idempotency_key: str | None = None,
     ) -> JobTicket[PipelineResult]: ...
 
-    @overload
-    async def submit(
-        self, capability: Literal["jobs/{jobId}/resume"], input: ResumePipelineRequest, *, idempotency_key: str | None = None,
-    ) -> JobTicket[ResumePipelineResult]: ...
-
     async def submit(
         self, capability: str, input: Any, *, idempotency_key: str | None = None,
     ) -> Any:
@@ -323,11 +311,6 @@ class AsyncRuns:
     @overload
     async def estimate(
         self, capability: Literal["pipelines"], input: PipelineRequest,
-    ) -> StudioEstimate: ...
-
-    @overload
-    async def estimate(
-        self, capability: Literal["jobs/{jobId}/resume"], input: ResumePipelineRequest,
     ) -> StudioEstimate: ...
 
     async def estimate(

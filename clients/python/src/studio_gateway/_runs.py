@@ -27,8 +27,6 @@ from .schemas import (
     MusicPlanRequest,
     PipelineRequest,
     PipelineResult,
-    ResumePipelineRequest,
-    ResumePipelineResult,
     SfxGenerateRequest,
     SfxGenerateResult,
     StudioEstimate,
@@ -137,11 +135,6 @@ class Runs:
         self, capability: Literal["pipelines"], input: PipelineRequest, *, timeout: float | None = None, idempotency_key: str | None = None,
     ) -> PipelineResult: ...
 
-    @overload
-    def run(
-        self, capability: Literal["jobs/{jobId}/resume"], input: ResumePipelineRequest, *, timeout: float | None = None, idempotency_key: str | None = None,
-    ) -> ResumePipelineResult: ...
-
     def run(
         self, capability: str, input: Any, *, timeout: float | None = None, idempotency_key: str | None = None,
     ) -> Any:
@@ -234,11 +227,6 @@ class Runs:
         self, capability: Literal["pipelines"], input: PipelineRequest, *, idempotency_key: str | None = None,
     ) -> JobTicket[PipelineResult]: ...
 
-    @overload
-    def submit(
-        self, capability: Literal["jobs/{jobId}/resume"], input: ResumePipelineRequest, *, idempotency_key: str | None = None,
-    ) -> JobTicket[ResumePipelineResult]: ...
-
     def submit(
         self, capability: str, input: Any, *, idempotency_key: str | None = None,
     ) -> Any:
@@ -323,11 +311,6 @@ class Runs:
     @overload
     def estimate(
         self, capability: Literal["pipelines"], input: PipelineRequest,
-    ) -> StudioEstimate: ...
-
-    @overload
-    def estimate(
-        self, capability: Literal["jobs/{jobId}/resume"], input: ResumePipelineRequest,
     ) -> StudioEstimate: ...
 
     def estimate(

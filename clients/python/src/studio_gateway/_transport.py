@@ -15,6 +15,10 @@ from ._errors import StudioError, build_error, parse_body
 from ._retries import build_headers, wait_before_retry
 
 
+#: Time in seconds before a broken stream is read again.
+RECONNECT_WAIT_S = 0.5
+
+
 class Transport:
     """Sends requests to one base URL with one API key."""
 
@@ -78,6 +82,7 @@ class Transport:
         path: str,
         *,
         json: Any = None,
+        content: bytes | None = None,
         params: Mapping[str, Any] | None = None,
         headers: Mapping[str, str] | None = None,
         idempotency_key: str | None = None,
@@ -87,6 +92,7 @@ class Transport:
             method,
             f"{self._base_url}{path}",
             json=json,
+            content=content,
             params=params,
             headers={**build_headers(method, self._api_key, idempotency_key), **(headers or {})},
             timeout=self._timeout if timeout is None else timeout,
@@ -128,17 +134,25 @@ class Transport:
 
     def _stream(self, method: str, path: str, **options: Any) -> Iterator[str]:
         """Sends a request, and yields the data of each server-sent event of its response."""
+        # The gateway writes the data of each event on one line.
+        for line in self._stream_lines(method, path, **options):
+            if line.startswith("data:"):
+                yield line[5:].strip()
+
+    def _stream_lines(self, method: str, path: str, **options: Any) -> Iterator[str]:
+        """Sends a request, and yields the lines of its response that are not empty."""
         request = self._build(method, path, **options)
         response = self._send_with_retries(lambda: request, stream=True)
         try:
-            # The gateway writes the data of each event on one line. httpx would also split lines at U+2028 and
-            # similar characters, which answers may contain.
+            # httpx would also split lines at U+2028 and similar characters, which answers may contain.
             rest = b""
             for chunk in response.iter_bytes():
                 *lines, rest = (rest + chunk).split(b"\n")
                 for line in lines:
-                    if line.startswith(b"data:"):
-                        yield line[5:].strip().decode()
+                    if line.strip():
+                        yield line.decode()
+            if rest.strip():
+                yield rest.decode()
         except httpx.TransportError as failure:
             raise StudioError("CONNECTION_FAILED", "The stream ended unexpectedly.") from failure
         finally:

@@ -1,13 +1,18 @@
-"""Types of jobs and of streamed chats, in addition to the generated ``schemas``."""
+"""Types of jobs, bulk jobs and streamed chats, in addition to the generated ``schemas``."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Generic, Literal, TypedDict, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, AsyncIterable, Generic, Iterable, Literal, TypeAlias, TypedDict, TypeVar
 
-from .schemas import JobFields, TokenUsage
+from .schemas import BulkEstimateInvalidItem, BulkResultFields, JobFields, TokenUsage
 
 R = TypeVar("R")
+T = TypeVar("T")
+
+#: Items of a bulk job. All of them are sent before the gateway starts any.
+BulkItems: TypeAlias = Iterable[T]
+AsyncBulkItems: TypeAlias = Iterable[T] | AsyncIterable[T]
 
 
 @dataclass(frozen=True)
@@ -33,6 +38,22 @@ class CompletedJob(JobFields, Generic[R]):
     """Completed job."""
 
     result: R
+
+
+@dataclass(frozen=True)
+class BulkTicket(Generic[R]):
+    """Reference to a bulk job; ``R`` is the type of its results."""
+
+    bulk_id: str
+    #: Items that ``skipInvalid`` left out.
+    invalid_items: list[BulkEstimateInvalidItem] = field(default_factory=list)
+
+
+class BulkResult(BulkResultFields, Generic[R]):
+    """Result of an item of a bulk job."""
+
+    #: None unless ``status`` is ``completed``.
+    data: R | None
 
 
 class ChatDelta(TypedDict):
