@@ -92,7 +92,7 @@ interface Place {
 
 interface Names {
   /** Gives an object or union the first free name, and returns a reference to it. Equal ones share a name. */
-  name: (rendered: Schema, wanted: string[]) => Schema;
+  nameSchema: (rendered: Schema, wanted: string[]) => Schema;
   named: Map<string, unknown>;
 }
 
@@ -103,7 +103,7 @@ function createNames(known: Schema): Names {
   const taken = new Set(Object.keys(known).map((name) => name.toLowerCase()));
   const namesByContent = new Map<string, string>();
 
-  function name(rendered: Schema, wanted: string[]): Schema {
+  function nameSchema(rendered: Schema, wanted: string[]): Schema {
     const content = JSON.stringify(rendered);
     let given = namesByContent.get(content);
     if (given === undefined) {
@@ -118,7 +118,7 @@ function createNames(known: Schema): Names {
     return { $ref: `#/components/schemas/${given}` };
   }
 
-  return { name, named };
+  return { nameSchema, named };
 }
 
 /** Creates the renderer of schemas, with those that have a name already. */
@@ -152,7 +152,8 @@ function renderMembers(names: Names, members: unknown[], { field, ...place }: Pl
 /** Returns the name of an answer with a named object, which is the same for several operations. */
 function namesOfAnswer({ properties }: Schema): string[] {
   const { success, data } = toRecord(properties);
-  const name = String(toRecord(data)['$ref'] ?? '').split('/').at(-1);
+  const { $ref } = toRecord(data);
+  const name = typeof $ref === 'string' ? $ref.split('/').at(-1) : undefined;
   return success && name && !name.endsWith('AnswerData') ? [`${name}Answer`] : [];
 }
 
@@ -220,21 +221,21 @@ function renderUnion(names: Names, schema: Schema, place: Place): Schema {
   const list = values.find((member) => toRecord(member)['type'] === 'array');
   const members = list === undefined ? values : [list];
   const nullable = values.length < all.length ? { nullable: true } : {};
-  const [only] = members;
-  if (members.length === 1 && isRecord(only)) {
-    const merged = toRecord(renderSchema(names, { ...only, ...rest }, place));
+  const [member] = members;
+  if (members.length === 1 && isRecord(member)) {
+    const merged = toRecord(renderSchema(names, { ...member, ...rest }, place));
     return merged['$ref'] && 'nullable' in nullable
       ? { allOf: [merged], ...nullable }
       : { ...merged, ...nullable };
   }
   const kept = renderKeywords(names, rest, place);
-  const types = new Set(members.map((member) => toRecord(member)['type']));
+  const types = new Set(members.map((one) => toRecord(one)['type']));
   const [type] = types;
   if (!members.every(isPlain)) {
     const distinct = mergePlain(members);
     const rendered = renderMembers(names, distinct, place);
     const union = { ...kept, ...nullable, ...findDiscriminator(distinct, rendered), anyOf: rendered };
-    return names.name(union, [namesOf(place)[1]]);
+    return names.nameSchema(union, [namesOf(place)[1]]);
   }
   const {
     enum: _enum,
@@ -243,8 +244,10 @@ function renderUnion(names: Names, schema: Schema, place: Place): Schema {
     format: _format,
     ...described
   } = kept;
-  // Generators have no type for a choice of plain values.
-  return { ...described, ...(types.size === 1 && { type }), ...nullable };
+  // Generators have no type for a choice of plain values. A form sends a boolean as text.
+  const isFlag = types.size === 2 && types.has('boolean') && types.has('string');
+  const only = isFlag ? 'boolean' : type;
+  return { ...described, ...((isFlag || types.size === 1) && { type: only }), ...nullable };
 }
 
 /** Finds the field whose constants differ in all members; by it, generated code chooses the member. */
@@ -297,7 +300,7 @@ function renderSchema(names: Names, schema: unknown, place: Place): unknown {
   }
   const rendered = renderKeywords(names, schema, place);
   return Object.keys(toRecord(rendered['properties'])).length > 0
-    ? names.name(rendered, [...namesOfAnswer(rendered), ...namesOf(place)])
+    ? names.nameSchema(rendered, [...namesOfAnswer(rendered), ...namesOf(place)])
     : rendered;
 }
 
