@@ -130,7 +130,7 @@ class StudioGateway(Runs, Transport):
         idempotency_key: str | None = None,
     ) -> JobTicket[PipelineResult]:
         """Starts a new job that runs the steps of an ended pipeline that have no result. With ``from``, it runs that
-        step and the steps after it once more; ``bodies`` changes the fields of steps (docs/pipelines.md)."""
+        step and the steps after it once more; ``bodies`` replaces bodies of steps (docs/pipelines.md)."""
         path = f"jobs/{quote(job.job_id, safe='')}/resume"
         return JobTicket.of(self._submit(path, changes or {}, idempotency_key))
 
