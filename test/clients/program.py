@@ -136,7 +136,7 @@ with StudioGateway(api_key=api_key, base_url=f"{base_url}/api/v1/") as client:
 
     steps = [
         {"id": "picture", "use": "image/generate", "body": {"prompt": "a red lamp"}},
-        {"id": "large", "use": "image/upscale", "body": {"imageUrl": {"$from": "picture"}}},
+        {"id": "large", "use": "image/upscale", "maxCredits": 100, "body": {"imageUrl": {"$from": "picture"}}},
     ]
     pipeline = client.submit("pipelines", {"steps": steps})
     whole = client.wait(pipeline)
