@@ -111,17 +111,24 @@ with StudioGateway(api_key=api_key, base_url=f"{base_url}/api/v1/") as client:
     report["listed"] = [job["jobId"] for job in client.jobs({"type": "videoGenerate"})] == [film.job_id]
     report["stored"] = client.job(JobTicket.of(first.job_id))["status"]
 
-    # A slow item in the middle: the results of the others are there before it has ended.
-    prompts = {"red": "a lamp", "slow": "[[slow:6s]] a lamp", "bad": "[[fail:422]] a lamp", "blue": "a lamp"}
+    # An endless item in the middle: it is canceled when the results of the others are there.
+    prompts = {"red": "a lamp", "slow": "[[slow:900s]] a lamp", "bad": "[[fail:422]] a lamp", "blue": "a lamp"}
     items: list[ImageGenerateItem] = [
         {"id": name, "use": "image/generate", "body": {"prompt": prompt}} for name, prompt in prompts.items()
     ]
     report["bulkEstimate"] = client.bulk.estimate(items)["credits"]
-    report["bulk"] = [
-        [result["id"], result["status"], (result["data"] or {"images": []})["images"][:1] != []]
-        for result in client.bulk.run(iter(items), {"metadata": {"shop": "x"}})
-    ]
-    report["bulkStopped"] = error_of(lambda: list(client.bulk.run(items, {"maxCredits": 1})))
+    report["bulk"] = []
+
+    def run_until_canceled():
+        for result in client.bulk.run(iter(items), {"metadata": {"shop": "x"}}):
+            report["bulk"].append([result["id"], result["status"], result["data"] is not None])
+            if len(report["bulk"]) == 3:
+                newest = client.request("GET", "/api/v1/studio/bulk")["data"][0]
+                client.bulk.cancel(BulkTicket(newest["bulkId"]), {"items": "all"})
+
+    report["bulkEnd"] = error_of(run_until_canceled)
+    quick = [items[0], items[3], items[2]]
+    report["bulkStopped"] = error_of(lambda: list(client.bulk.run(quick, {"maxCredits": 8})))
     endless: ImageGenerateItem = {"use": "image/generate", "body": {"prompt": "[[slow:900s]]"}}
     waiting = client.bulk.start([endless, endless], {"concurrency": 1})
     report["bulkPaused"] = client.bulk.pause(waiting)["stopReason"]
