@@ -2452,25 +2452,31 @@ ResumePipelineRequest = TypedDict(
 )
 
 
-class ResumePipelineResultStepError(JobPipelineStepError):
+class ResumePipelineAnswerDataStepError(JobPipelineStepError):
     pass
 
 
-class ResumePipelineResultStep(TypedDict):
+class ResumePipelineAnswerDataStep(TypedDict):
     id: str
     use: Literal['image/generate', 'image/edit', 'image/upscale', 'image/remove-background', 'image/batch', 'video/generate', 'video/upscale', 'video/remove-background', 'video/merge', 'voiceover/generate', 'dialogue/generate', 'music/plan', 'music/generate', 'sfx/generate', 'audio/transcribe']
     status: Literal['completed', 'failed', 'skipped']
     credits: float
-    error: ResumePipelineResultStepError | None
+    error: ResumePipelineAnswerDataStepError | None
     data: dict[str, Any] | None
 
 
-class ResumePipelineResult(TypedDict):
+class ResumePipelineAnswerData(TypedDict):
     total: int
     successful: int
     failed: int
     skipped: int
-    steps: list[ResumePipelineResultStep]
+    steps: list[ResumePipelineAnswerDataStep]
+
+
+class ResumePipelineAnswer(TypedDict):
+    success: Literal[True]
+    data: ResumePipelineAnswerData
+    credits: Credits
 
 
 class ListStudioModelsAnswerDatumModelExampleInput(TypedDict):
@@ -3512,7 +3518,7 @@ class GetUsageAnswer(TypedDict):
     nextCursor: str | None
 
 
-Capability: TypeAlias = Literal['image/generate', 'image/edit', 'image/upscale', 'image/remove-background', 'image/batch', 'video/generate', 'video/upscale', 'video/remove-background', 'video/merge', 'voiceover/generate', 'dialogue/generate', 'music/plan', 'music/generate', 'sfx/generate', 'audio/transcribe', 'pipelines', 'jobs/{jobId}/resume']
+Capability: TypeAlias = Literal['image/generate', 'image/edit', 'image/upscale', 'image/remove-background', 'image/batch', 'video/generate', 'video/upscale', 'video/remove-background', 'video/merge', 'voiceover/generate', 'dialogue/generate', 'music/plan', 'music/generate', 'sfx/generate', 'audio/transcribe', 'pipelines']
 
 
 class JobFieldsProgress(JobProgress):
@@ -3551,6 +3557,119 @@ class JobFields(TypedDict):
     requestId: str
     statusUrl: str
     cancelUrl: str
+
+
+class BulkResultFieldsError(JobError):
+    pass
+
+
+class BulkResultFields(TypedDict):
+    id: str | None
+    index: int
+    jobId: str | None
+    status: Literal['waiting', 'running', 'completed', 'failed', 'canceled']
+    credits: float
+    error: BulkResultFieldsError | None
+
+
+class BulkOptions(TypedDict):
+    maxCredits: NotRequired[float]
+    maxFailedPercent: NotRequired[float]
+    concurrency: NotRequired[int]
+    skipInvalid: NotRequired[bool]
+    webhookUrl: NotRequired[str]
+    webhookEvents: NotRequired[list[Literal['paused', 'completed', 'stopped', 'canceled']]]
+    metadata: NotRequired[dict[str, str] | None]
+
+
+class ImageGenerateItem(TypedDict):
+    id: NotRequired[str]
+    use: Literal['image/generate']
+    body: ImageGenerateRequest
+
+
+class ImageEditItem(TypedDict):
+    id: NotRequired[str]
+    use: Literal['image/edit']
+    body: ImageEditRequest
+
+
+class ImageUpscaleItem(TypedDict):
+    id: NotRequired[str]
+    use: Literal['image/upscale']
+    body: ImageUpscaleRequest
+
+
+class ImageRemoveBackgroundItem(TypedDict):
+    id: NotRequired[str]
+    use: Literal['image/remove-background']
+    body: ImageRemoveBackgroundRequest
+
+
+class ImageBatchItem(TypedDict):
+    id: NotRequired[str]
+    use: Literal['image/batch']
+    body: ImageBatchRequest
+
+
+class VideoGenerateItem(TypedDict):
+    id: NotRequired[str]
+    use: Literal['video/generate']
+    body: VideoGenerateRequest
+
+
+class VideoUpscaleItem(TypedDict):
+    id: NotRequired[str]
+    use: Literal['video/upscale']
+    body: VideoUpscaleRequest
+
+
+class VideoRemoveBackgroundItem(TypedDict):
+    id: NotRequired[str]
+    use: Literal['video/remove-background']
+    body: VideoRemoveBackgroundRequest
+
+
+class VideoMergeItem(TypedDict):
+    id: NotRequired[str]
+    use: Literal['video/merge']
+    body: VideoMergeRequest
+
+
+class VoiceoverGenerateItem(TypedDict):
+    id: NotRequired[str]
+    use: Literal['voiceover/generate']
+    body: VoiceoverGenerateRequest
+
+
+class DialogueGenerateItem(TypedDict):
+    id: NotRequired[str]
+    use: Literal['dialogue/generate']
+    body: DialogueGenerateRequest
+
+
+class MusicPlanItem(TypedDict):
+    id: NotRequired[str]
+    use: Literal['music/plan']
+    body: MusicPlanRequest
+
+
+class MusicGenerateItem(TypedDict):
+    id: NotRequired[str]
+    use: Literal['music/generate']
+    body: MusicGenerateRequest
+
+
+class SfxGenerateItem(TypedDict):
+    id: NotRequired[str]
+    use: Literal['sfx/generate']
+    body: SfxGenerateRequest
+
+
+class AudioTranscribeItem(TypedDict):
+    id: NotRequired[str]
+    use: Literal['audio/transcribe']
+    body: AudioTranscribeRequest
 
 
 class ImageGenerateStepBody(TypedDict):
@@ -3755,12 +3874,6 @@ class PipelineAnswer(TypedDict):
     credits: Credits
 
 
-class ResumePipelineAnswer(TypedDict):
-    success: Literal[True]
-    data: ResumePipelineResult
-    credits: Credits
-
-
 class GetJobTimelineAnswer(TypedDict):
     success: Literal[True]
     data: JobTimeline
@@ -3790,3 +3903,9 @@ class GetJobWebhookAnswer(TypedDict):
 
 class DeleteJobMediaAnswer(GetJobAnswer):
     pass
+
+
+class PipelineItem(TypedDict):
+    id: NotRequired[str]
+    use: Literal['pipelines']
+    body: PipelineRequest
