@@ -234,7 +234,12 @@ function renderUnion(names: Names, schema: Schema, place: Place): Schema {
   if (!members.every(isPlain)) {
     const distinct = mergePlain(members);
     const rendered = renderMembers(names, distinct, place);
-    const union = { ...kept, ...nullable, ...findDiscriminator(distinct, rendered), anyOf: rendered };
+    const union = {
+      ...kept,
+      ...nullable,
+      ...findDiscriminator(distinct, rendered),
+      anyOf: rendered,
+    };
     return names.nameSchema(union, [namesOf(place)[1]]);
   }
   const {
@@ -284,7 +289,12 @@ function listMembers(schema: Schema): unknown[] {
   const { anyOf, oneOf, type } = schema;
   const types = Array.isArray(type) ? type.map((one) => ({ type: one })) : [];
   return [...toList(anyOf), ...toList(oneOf), ...types].flatMap((member) => {
-    const { description: _description, type: _type, discriminator: _, ...nested } = toRecord(member);
+    const {
+      description: _description,
+      type: _type,
+      discriminator: _,
+      ...nested
+    } = toRecord(member);
     const keywords = Object.keys(nested);
     const isUnion = keywords.length > 0 && keywords.every((one) => /^(anyOf|oneOf)$/.test(one));
     return isUnion ? listMembers(nested) : [member];

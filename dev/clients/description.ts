@@ -55,7 +55,8 @@ export function describeForClients(): { description: Description; capabilities: 
       removeErrorResponses(endpoint);
       nameBodies(endpoint, description);
       // The clients have a method of their own for jobs that continue another.
-      if (createsJobs(endpoint) && !path.includes('{')) capabilities.push(describeCapability(path, endpoint, description));
+      if (createsJobs(endpoint) && !path.includes('{'))
+        capabilities.push(describeCapability(path, endpoint, description));
     }
   }
   const names = capabilities.map(({ name }) => name);

@@ -7,13 +7,7 @@ import { tmpdir } from 'node:os';
 import { dirname, join } from 'node:path';
 import { keysOf } from '../../domain/json.ts';
 import { describeForClients, describeForOperators } from './description.ts';
-import {
-  asyncBulkRuns,
-  asyncRuns,
-  bulkItemSchemas,
-  header,
-  makeSynchronous,
-} from './python.ts';
+import { asyncBulkRuns, asyncRuns, bulkItemSchemas, header, makeSynchronous } from './python.ts';
 import { installOpenapiTypescript, installPythonCommands, root, run } from './tools.ts';
 import { setUnionTitles } from './union-titles.ts';
 
