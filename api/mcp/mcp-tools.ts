@@ -7,16 +7,18 @@ import type { ApiRequest } from './mcp-server.ts';
 import type { Endpoint } from '../endpoints/endpoint.ts';
 import { studioBulk } from '../endpoints/bulk-jobs.ts';
 import { bulkBody } from '../endpoints/bulk-requests.ts';
-import { studioJobs } from '../endpoints/studio-jobs.ts';
+import { jobRequest, studioJobs } from '../endpoints/studio-jobs.ts';
 import { studioModels, capabilitySchema } from '../endpoints/studio-models.ts';
 import { uploadUrls } from '../endpoints/upload-urls.ts';
 import {
   capabilities,
   findCapability,
   jobKinds,
+  pipelines,
 } from '../../studio/capabilities/capability-registry.ts';
 import { listSchema } from '../endpoints/fields.ts';
 import { getRequiredScope } from '../../studio/capabilities/capability.ts';
+import { resumeRequest } from '../../studio/pipelines/resume.ts';
 
 /** Arguments of a tool call. */
 export type Arguments = Record<string, unknown>;
@@ -238,9 +240,33 @@ const startBulk: McpTool = {
   toApiRequest: (input) => ({ method: 'POST', path: '/api/v1/studio/bulk', body: input }),
 };
 
+/** MCP tool that resumes a pipeline. The API checks the scope that each step needs. */
+const resume: McpTool = {
+  tool: {
+    name: 'resumePipeline',
+    title: 'Resume a pipeline',
+    description:
+      'Start a new job that takes over what the steps of an ended pipeline delivered, at the price 0, and runs the others. ' +
+      'With `from`, that step and all that depend on it run again.',
+    inputSchema: toInputSchema(jobRequest.params.extend(resumeRequest.shape)),
+    annotations: { readOnlyHint: false, destructiveHint: false, openWorldHint: true },
+  },
+  scope: getRequiredScope(pipelines),
+  toApiRequest({ jobId, ...input }) {
+    checkLength({ jobId });
+    return {
+      method: 'POST',
+      path: `/api/v1/studio/jobs/${encodeURIComponent(String(jobId))}/resume`,
+      body: input,
+      headers: { prefer: 'respond-async' },
+    };
+  },
+};
+
 const tools: readonly McpTool[] = [
   ...capabilityTools,
   estimate,
+  resume,
   startBulk,
   ...modelTools,
   ...endpointTools,

@@ -62,6 +62,8 @@ const pollSeconds = 20;
 /** Timeout of a request with items in milliseconds: all of them are checked before the response. */
 const itemsTimeoutMs = 600_000;
 const reconnectWaitMs = 500;
+/** Minimum time between two reads of the results of a running bulk job in milliseconds. */
+const resultsWaitMs = 1000;
 
 /** Methods for bulk jobs. They throw the same errors as those of `StudioGateway`. */
 export class BulkJobs {
@@ -76,25 +78,41 @@ export class BulkJobs {
   }
 
   /**
-   * Starts a bulk job, waits for it to end, and yields the results of its items in their order. If
-   * the bulk job was stopped or canceled, then throws a `StudioError` with the reason as its code
-   * and the bulk job as its body. Failed items are results like others.
+   * Starts a bulk job, and yields the results of its items as they end. If the bulk job was stopped
+   * or canceled, then throws a `StudioError` with the reason as its code and the bulk job as its
+   * body. Failed items are results like others.
    */
   async *run<const Item extends BulkItem>(
     items: BulkItems<Item>,
     options: BulkOptions & CallOptions & WaitOptions = {},
   ): AsyncGenerator<BulkResult<Item['use']>, BulkJob, undefined> {
-    const { timeoutMs, ...startOptions } = options;
+    const { timeoutMs = Infinity, ...startOptions } = options;
     const { signal } = options;
     const started = await this.start(items, startOptions);
-    const bulk = await this.wait(started, {
-      signal,
-      ...(timeoutMs !== undefined && { timeoutMs }),
-    });
-    yield* this.results<Item['use']>(started, { signal });
-    if (bulk.status === 'completed') return bulk;
-    const code = bulk.stopReason ?? 'CANCELED';
-    throw new StudioError(code, `The bulk job ${bulk.bulkId} was ${bulk.status}.`, { body: bulk });
+    const timeoutAtMs = performance.now() + timeoutMs;
+    const yielded = new Set<number>();
+    for (;;) {
+      const bulk = await this.get(started, { signal });
+      const { completed, failed, canceled } = bulk.counts;
+      const readAtMs = performance.now();
+      if (completed + failed + canceled > yielded.size) {
+        for await (const result of this.results<Item['use']>(started, { signal })) {
+          if (yielded.has(result.index)) continue;
+          yielded.add(result.index);
+          yield result;
+        }
+      }
+      if (bulk.status === 'completed') return bulk;
+      if (bulk.done) {
+        const code = bulk.stopReason ?? 'CANCELED';
+        const message = `The bulk job ${bulk.bulkId} was ${bulk.status}.`;
+        throw new StudioError(code, message, { body: bulk });
+      }
+      if (performance.now() >= timeoutAtMs) throw timeoutError(bulk, timeoutMs);
+      // All results are read each time, which takes longer the more there are.
+      const waitMs = Math.max(resultsWaitMs, 4 * (performance.now() - readAtMs));
+      await sleep(Math.min(waitMs, Math.max(0, timeoutAtMs - performance.now())), signal);
+    }
   }
 
   /** Starts a bulk job, and returns once all items are checked and accepted. */
@@ -129,10 +147,7 @@ export class BulkJobs {
       const remainingSeconds = Math.max(0, (timeoutAtMs - performance.now()) / 1000);
       const bulk = await this.#read(bulkId, Math.min(pollSeconds, remainingSeconds), signal);
       if (bulk.done) return bulk;
-      if (performance.now() >= timeoutAtMs) {
-        const message = `The bulk job ${bulkId} did not end within ${timeoutMs} ms.`;
-        throw new StudioError('TIMEOUT', message, { body: bulk });
-      }
+      if (performance.now() >= timeoutAtMs) throw timeoutError(bulk, timeoutMs);
     }
   }
 
@@ -220,6 +235,11 @@ export class BulkJobs {
     return readData(await this.#connection.get(url, { signal, timeoutMs }));
   }
 }
+
+const timeoutError = (bulk: BulkJob, timeoutMs: number): StudioError =>
+  new StudioError('TIMEOUT', `The bulk job ${bulk.bulkId} did not end within ${timeoutMs} ms.`, {
+    body: bulk,
+  });
 
 const bulkPath = (bulkId: string): string => `${path}/${encodeURIComponent(bulkId)}`;
 

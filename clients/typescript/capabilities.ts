@@ -35,6 +35,12 @@ export type Job<C extends Capability = Capability> = Omit<Schemas['JobOutput'], 
 /** Completed job. */
 export type CompletedJob<C extends Capability = Capability> = Job<C> & { result: Result<C> };
 
+/** Options with which a pipeline is resumed: its first step that runs again, and new bodies. */
+export type ResumeOptions = Omit<Schemas['ResumePipelineRequest'], 'bodies' | 'async'> & {
+  /** Bodies of steps that run, by step id. */
+  bodies?: Record<string, Input<'pipelines'>['steps'][number]['body']>;
+};
+
 /** Estimated price of a request, in credits. */
 export type Estimate = Schemas['StudioEstimate'];
 

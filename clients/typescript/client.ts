@@ -12,6 +12,7 @@ import type {
   Input,
   Job,
   JobTicket,
+  ResumeOptions,
   Result,
   SignalOption,
   WaitOptions,
@@ -93,9 +94,17 @@ export class StudioGateway {
   async submit<C extends Capability>(
     capability: C,
     input: Input<C>,
-    { signal, idempotencyKey }: CallOptions = {},
+    options: CallOptions = {},
   ): Promise<JobTicket<C>> {
-    const response = await this.#connection.post(`/api/v1/studio/${capability}`, input, {
+    return this.#submit(`/api/v1/studio/${capability}`, input, options);
+  }
+
+  async #submit(
+    path: string,
+    body: object,
+    { signal, idempotencyKey }: CallOptions,
+  ): Promise<{ jobId: string }> {
+    const response = await this.#connection.post(path, body, {
       signal,
       headers: { Prefer: 'respond-async', ...idempotencyHeader(idempotencyKey) },
     });
@@ -177,6 +186,18 @@ export class StudioGateway {
   ): Promise<Job<C>> {
     const response = await this.#connection.post(`${jobPath(jobId)}/cancel`, undefined, { signal });
     return (await parseBody<{ data: Job<C> }>(response)).data;
+  }
+
+  /**
+   * Resumes a pipeline that has ended: starts a new job that takes over what its steps delivered,
+   * and runs the others. With `from`, that step and all that depend on it run again.
+   */
+  async resume(
+    { jobId }: JobTicket<'pipelines'>,
+    { signal, idempotencyKey, ...body }: ResumeOptions & CallOptions = {},
+  ): Promise<JobTicket<'pipelines'>> {
+    const options = { signal, ...(idempotencyKey !== undefined && { idempotencyKey }) };
+    return this.#submit(`${jobPath(jobId)}/resume`, body, options);
   }
 
   /** Lists the jobs of the organization, newest first; fetches each page when it is needed. */

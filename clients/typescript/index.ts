@@ -18,6 +18,7 @@ export type {
   Input,
   Job,
   JobTicket,
+  ResumeOptions,
   Result,
   SignalOption,
   WaitOptions,

@@ -78,7 +78,7 @@ describe('the tools', () => {
 
   it('are the capabilities with their own schemas, and the tools for jobs', async () => {
     const { tools } = await client.listTools();
-    const others = `estimate getJob listJobs cancelJob startBulk getBulk createUploadUrl getStudioModel
+    const others = `estimate getJob listJobs cancelJob startBulk getBulk resumePipeline createUploadUrl getStudioModel
       listStudioModels listStudioVoices`;
     expect(tools.map(({ name }) => name).toSorted()).toEqual(
       [...jobKinds.map(({ type }) => type), ...others.split(/\s+/)].toSorted(),
@@ -216,6 +216,22 @@ it('a bulk job starts and is read by its tools', async () => {
   const { bulkId } = (started.structuredContent as unknown as { data: { bulkId: string } }).data;
   const read = await call('getBulk', { bulkId, wait: 60 });
   expect(read.structuredContent).toMatchObject({ data: { bulkId, counts: { completed: 1 } } });
+});
+
+it('a pipeline is resumed by its tool', async () => {
+  const step = { id: 'art', use: 'image/generate', body: { prompt: 'a tree of steps' } };
+  const steps = [step, { ...step, id: 'two', body: { prompt: '[[policy]] a tree of steps' } }];
+  const jobIdOf = ({ structuredContent }: Awaited<ReturnType<typeof call>>): string =>
+    (structuredContent as unknown as { data: { jobId: string } }).data.jobId;
+  const parent = jobIdOf(await call('pipeline', { steps }));
+  await call('getJob', { jobId: parent, wait: 60 });
+  const bodies = { two: { prompt: 'a tree of steps' } };
+  const jobId = jobIdOf(await call('resumePipeline', { jobId: parent, bodies }));
+  const { structuredContent } = await call('getJob', { jobId, wait: 60 });
+  expect(structuredContent).toMatchObject({
+    data: { parentJobId: parent, status: 'completed', result: { successful: 2 } },
+  });
+  await expectFailure('resumePipeline', { jobId: parent, from: 'x' }, /art, two/);
 });
 
 describe('a failed call', () => {

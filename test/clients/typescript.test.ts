@@ -175,6 +175,7 @@ describe('a bulk job', () => {
     const results = forgetful.bulk.run(readItems(), { metadata: { shop: 'x' } });
     const { got, error } = await collect(results);
     expect([error, lost()]).toEqual([null, 2]);
+    got.sort((one, other) => one.index - other.index);
     expect(got.map(({ id, status, error: failure }) => [id, status, failure?.code])).toEqual([
       ['red', 'completed', undefined],
       ['bad', 'failed', 'PROVIDER_REJECTED_INPUT'],
@@ -192,7 +193,7 @@ describe('a bulk job', () => {
     const items = ['red', 'green', 'blue'].map(lamp);
     expect(await own.bulk.estimate(items)).toMatchObject({ credits: 11.7, items: 3 });
     const { got, error } = await collect(own.bulk.run(items, { maxCredits: 8 }));
-    expect(got.map(({ id }) => id)).toEqual(['red', 'green']);
+    expect(got.map(({ id }) => id).toSorted()).toEqual(['green', 'red']);
     expect(error).toMatchObject({ code: 'MAX_CREDITS', body: { status: 'stopped' } });
     const { data } = await own.api.GET('/api/v1/studio/bulk');
     const bulkId = data?.data[0]?.bulkId ?? '';
@@ -220,7 +221,25 @@ describe('a bulk job', () => {
       },
     });
     const { got, error } = await collect(patient.bulk.run(['red', 'blue'].map(lamp)));
-    expect([error, broken, got.map(({ id }) => id)]).toEqual([null, 2, ['red', 'blue']]);
+    expect([error, broken, got.map(({ id }) => id).toSorted()]).toEqual([null, 2, ['blue', 'red']]);
+  });
+
+  testWith('yields a result while other items run', async () => {
+    const late = { ...lamp('late'), body: { prompt: '[[slow:4s]] a late lamp' } };
+    const results = client.bulk.run([late, lamp('early')]);
+    const { value } = await results.next();
+    const { data } = await client.api.GET('/api/v1/studio/bulk');
+    expect([value, data?.data[0]]).toMatchObject([{ id: 'early' }, { done: false }]);
+    expect(await collect(results)).toMatchObject({ got: [{ id: 'late' }], error: null });
+  });
+
+  testWith('a pipeline that failed in part is resumed', async () => {
+    const step = { id: 'art', use: 'image/generate' as const, body: { prompt: 'a lighthouse' } };
+    const steps = [step, { ...step, id: 'two', body: { prompt: '[[policy]] a lighthouse' } }];
+    const first = await client.submit('pipelines', { steps });
+    expect((await client.wait(first)).result).toMatchObject({ successful: 1, failed: 1 });
+    const second = await client.resume(first, { bodies: { two: { prompt: 'a lighthouse' } } });
+    expect((await client.wait(second)).result).toMatchObject({ successful: 2 });
   });
 
   testWith('can be paused and canceled', async () => {
