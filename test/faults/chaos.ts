@@ -7,6 +7,8 @@ const { values } = parseArgs({
   options: {
     minutes: { type: 'string', default: '10' },
     rate: { type: 'string', default: '2' },
+    kinds: { type: 'string' },
+    items: { type: 'string', default: '0' },
     seed: { type: 'string', default: String(Date.now() % 1_000_000) },
   },
 });
@@ -20,6 +22,8 @@ try {
     seed: Number(values.seed),
     seconds: Number(values.minutes) * 60,
     rate: Number(values.rate),
+    ...(values.kinds !== undefined && { kindNames: values.kinds.split(',') }),
+    items: Number(values.items),
     report: (line) => print(`${((performance.now() - startedAt) / 1000).toFixed(0)} s: ${line}`),
   });
   const { unserved, violations, ...counts } = outcome;

@@ -29,7 +29,22 @@ const fromPicture: Kind['body'] = ({ picture }) => ({ imageUrl: picture });
 const fromFilm: Kind['body'] = ({ film }) => ({ videoUrl: film });
 const fromWords: Kind['body'] = (_, prompt) => ({ prompt });
 
-/** Every workflow type. */
+/** Steps of a pipeline; two of them take the result of the first, and one that of another. */
+const steps: Kind['body'] = (_, prompt) => ({
+  steps: [
+    { id: 'art', use: 'image/generate', body: { prompt } },
+    { id: 'cut', use: 'image/remove-background', body: { imageUrl: { $from: 'art' } } },
+    { id: 'film', use: 'video/generate', body: { prompt, imageUrl: { $from: 'art' } } },
+    {
+      id: 'large',
+      use: 'image/upscale',
+      body: { imageUrl: { $from: 'cut' } },
+      maxCredits: 100,
+    },
+  ],
+});
+
+/** Every workflow type of a job but that of pipelines. */
 export const kinds: readonly Kind[] = [
   kind('imageGenerate', 'image/generate', fromWords),
   kind('imageEdit', 'image/edit', ({ picture }, prompt) => ({ prompt, imageUrls: [picture] })),
@@ -58,3 +73,6 @@ export const kinds: readonly Kind[] = [
   kind('sfxGenerate', 'sfx/generate', (_, prompt) => ({ prompt, durationSeconds: 1 }), once),
   kind('audioTranscribe', 'audio/transcribe', ({ speech }) => ({ audioUrl: speech }), once),
 ];
+
+/** A pipeline of four steps. */
+export const pipelineKind = kind('pipeline', 'pipelines', steps);

@@ -7,7 +7,8 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { requestPatiently, type PatientAnswer } from './caller.ts';
 import { audit, checkJob, readJobs, setSandboxFaults, settle } from './cell.ts';
-import { kinds, type Kind } from './kinds.ts';
+import { runBulkRound } from './bulk-round.ts';
+import { kinds, pipelineKind, type Kind } from './kinds.ts';
 import { createRandom } from './shuffle.ts';
 import { parts, type FaultStack } from './stack.ts';
 
@@ -17,12 +18,19 @@ export interface NemesisOptions {
   seconds: number;
   /** Requested jobs per second. */
   rate: number;
+  /** Names of the requested kinds; all if it is absent. */
+  kindNames?: readonly string[];
+  /** Number of items of a bulk job that runs at the same time; 0 for none. */
+  items: number;
   /** Receives a line for each kill or freeze. */
   report: (line: string) => void;
 }
 
 /** Longer than the age of a stale claim, a heartbeat, a sweep and an unknown outcome together. */
 const answerTimeoutMs = 240_000;
+
+/** Time in which an item of a bulk job ends on a slow machine, in milliseconds. */
+const itemMs = 1000;
 
 interface SentRequest {
   kind: Kind;
@@ -32,12 +40,24 @@ interface SentRequest {
 
 /** Runs the load and the nemesis on a stack of two APIs and two workers. */
 export async function runNemesis(stack: FaultStack, options: NemesisOptions) {
-  await setSandboxFaults(stack, 'slow:4s');
+  // The items of a bulk job follow each other, so that many of them begin during the kills.
+  await setSandboxFaults(stack, options.items > 0 ? 'slow:500ms' : 'slow:4s');
+  const names = options.kindNames;
+  const requested = [...kinds, pipelineKind].filter(
+    ({ name }) => names === undefined || names.includes(name),
+  );
+  const bulkRound =
+    options.items > 0
+      ? runBulkRound(stack, {
+          items: options.items,
+          timeoutMs: options.seconds * 1000 + answerTimeoutMs + options.items * itemMs,
+        })
+      : null;
   const sending: Promise<SentRequest>[] = [];
   const endsAtMs = performance.now() + options.seconds * 1000;
   const load = (async () => {
     for (let index = 0; performance.now() < endsAtMs; index += 1) {
-      const kind = kinds[index % kinds.length];
+      const kind = requested[index % requested.length];
       if (kind) sending.push(send(stack, kind));
       await sleep(1000 / options.rate);
     }
@@ -45,7 +65,12 @@ export async function runNemesis(stack: FaultStack, options: NemesisOptions) {
   const strikes = await strike(stack, { ...options, endsAtMs });
   await load;
   const requests = await Promise.all(sending);
-  const violations = [...(await settle(stack)), ...(await audit(stack))];
+  const bulk = await bulkRound;
+  const violations = [
+    ...(bulk?.violations ?? []),
+    ...(await settle(stack)),
+    ...(await audit(stack)),
+  ];
   const tags = requests.map(({ tag }) => tag);
   const begun = new Set((await readJobs(stack, tags)).map(({ tag }) => tag));
   const accepted = requests.filter(({ tag, answer }) => begun.has(tag) || answer.jobId !== null);
@@ -69,6 +94,9 @@ export async function runNemesis(stack: FaultStack, options: NemesisOptions) {
     accepted: accepted.length,
     completed: count('completed'),
     released: count('failed'),
+    /** Items of the bulk job that were charged, and released. */
+    itemsCompleted: bulk?.completed ?? 0,
+    itemsReleased: bulk?.failed ?? 0,
     /** Requests without a job, each with its last status or error code. */
     unserved,
     violations,
