@@ -7526,7 +7526,6 @@ export interface operations {
             200: {
                 content: {
                     "application/x-ndjson": components["schemas"]["BulkResult"];
-                    "text/csv": string;
                 };
             };
         };
@@ -7920,8 +7919,6 @@ export interface operations {
             200: {
                 content: {
                     "application/json": components["schemas"]["AudioTranscriptionsAnswer"];
-                    "text/plain": string;
-                    "text/vtt": string;
                 };
             };
         };
@@ -8449,7 +8446,6 @@ export interface operations {
             200: {
                 content: {
                     "application/json": components["schemas"]["UsageSummary"];
-                    "text/csv": string;
                 };
             };
         };

@@ -11,9 +11,10 @@ interface Schema {
   enum?: string[];
   type?: string;
 }
-interface Content {
-  'application/json'?: { schema: Schema };
-}
+/** Media types of texts that a response can be instead. */
+const textTypes = ['text/csv', 'text/plain', 'text/vtt'] as const;
+type Content = Partial<Record<'application/json' | (typeof textTypes)[number], { schema: Schema }>>;
+
 interface Response {
   content?: Content;
   headers?: unknown;
@@ -97,7 +98,11 @@ export function describeForOperators(): object {
 
 function removeErrorResponses(endpoint: Endpoint): void {
   const successes = Object.entries(endpoint.responses).filter(([status]) => Number(status) < 300);
-  for (const [, answer] of successes) delete answer.headers;
+  for (const [, answer] of successes) {
+    delete answer.headers;
+    // Clients read JSON where a response can also be a text.
+    for (const type of textTypes) delete answer.content?.[type];
+  }
   endpoint.responses = Object.fromEntries(successes);
 }
 

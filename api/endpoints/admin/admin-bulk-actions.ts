@@ -77,7 +77,7 @@ const bulkActionSchema = responseSchema(
     credits: z.number().meta({
       description: 'Reserved credits of the jobs, or their charged credits that were not refunded.',
     }),
-    request: z.record(z.string(), z.json()),
+    request: z.record(z.string(), z.unknown()),
   })
   .meta({ id: 'BulkAction' });
 const progressSchema = bulkActionSchema

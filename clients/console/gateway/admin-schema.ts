@@ -434,7 +434,7 @@ export interface components {
             /** @description Reserved credits of the jobs, or their charged credits that were not refunded. */
             credits: number;
             request: {
-                [key: string]: components["schemas"]["__schema0"];
+                [key: string]: unknown;
             };
             /** @description The first 100 jobs on which the action was not possible, and why. */
             rejections: {
@@ -478,7 +478,7 @@ export interface components {
             /** @description Reserved credits of the jobs, or their charged credits that were not refunded. */
             credits: number;
             request: {
-                [key: string]: components["schemas"]["__schema0"];
+                [key: string]: unknown;
             };
         };
         JobExplanation: {
@@ -920,9 +920,6 @@ export interface components {
             createdAt: string;
             revokedAt: string | null;
             lastUsedAt: string | null;
-        };
-        __schema0: string | number | boolean | null | components["schemas"]["__schema0"][] | {
-            [key: string]: components["schemas"]["__schema0"];
         };
     };
     responses: never;
