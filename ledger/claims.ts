@@ -110,6 +110,17 @@ export async function claimKey(
   return { state: 'done', subjectId: subject, response: response || null };
 }
 
+/** Returns whether an earlier request has used a key. */
+export async function isKeyUsed(
+  pool: DatabasePool,
+  organizationId: string,
+  key: string | null,
+): Promise<boolean> {
+  if (key === null) return false;
+  return pool.exists(command`SELECT FROM idempotency_claim
+    WHERE organization_id = ${organizationId} AND idempotency_key = ${key} AND state = 'done'`);
+}
+
 /** Maximum time in milliseconds for which the next piece of a stored response waits for its turn. */
 const pieceWaitMs = 60_000;
 /** Reads of pieces at the same time. Owners take turns, so many repeats of a large response by one owner hardly delay others. */

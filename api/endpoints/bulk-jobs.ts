@@ -163,13 +163,14 @@ export const studioBulk = defineSection('Bulk jobs', {
       const accepted = await readBulk(ctx, services, (submission) =>
         acceptBulk(submission, services),
       );
-      const { bulkId, replayed, invalidItems: skipped } = accepted;
+      const { bulkId, replayed } = accepted;
       await services.bulkWorkflows.wake(bulkId);
       const bulk = await findBulk({ caller: ctx.state.caller, params: { bulkId } }, services);
       const { data, success } = showBulk(ctx, bulk, services);
       if (replayed) ctx.set('Idempotent-Replayed', 'true');
       ctx.set({ Location: data.statusUrl, 'Retry-After': '2' });
       ctx.status = 202;
+      const { invalid_items: skipped } = bulk;
       return { success, data: { ...data, ...(skipped.length > 0 && { invalidItems: skipped }) } };
     },
   }),

@@ -636,6 +636,7 @@ CREATE TABLE bulk (
   canceled integer NOT NULL DEFAULT 0 CHECK (canceled >= 0),
   -- Items that were not accepted, because of `skipInvalid`.
   invalid integer NOT NULL DEFAULT 0,
+  invalid_items jsonb NOT NULL DEFAULT '[]',
   -- Prices of all items when they were accepted, and of the waiting, running and ended ones.
   estimated micro NOT NULL DEFAULT 0,
   waiting_price micro NOT NULL DEFAULT 0,

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { setImmediate as serveOtherRequests } from 'node:timers/promises';
-import { sql } from 'slonik';
+import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
 import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
 import { fieldError, GatewayError, type ErrorDetail } from '../../domain/errors.ts';
@@ -12,7 +12,7 @@ import { newId } from '../../domain/ids.ts';
 import { bulkEvents, type BulkEventName } from '../../domain/bulk-contract.ts';
 import { asJson, type JsonObject } from '../../domain/json.ts';
 import { metadataFields } from '../../domain/metadata.ts';
-import { claimCondition, claimKey } from '../../ledger/claims.ts';
+import { claimCondition, claimKey, isKeyUsed, type ClaimResult } from '../../ledger/claims.ts';
 import type { Config } from '../../platform/config.ts';
 import { command, type DatabasePool } from '../../platform/database.ts';
 import type { RequestCaller } from '../requests/request-draft.ts';
@@ -232,41 +232,43 @@ export function bulkLimitError(
 }
 type BulkLimits = Pick<Config, 'BULK_OPEN_MAX' | 'BULK_OPEN_ITEMS_MAX'>;
 
+/** Id of a bulk job, and whether an earlier request with the same Idempotency-Key started it. */
+interface AcceptedBulk {
+  bulkId: string;
+  replayed: boolean;
+}
+
 /**
- * Stores a bulk job and activates it. Returns its id, or that of an earlier request with the same
- * Idempotency-Key.
+ * Stores a bulk job and activates it, unless an earlier request with the same Idempotency-Key did.
  * @throws GatewayError if the request is rejected; nothing is stored then
  */
 export async function acceptBulk(
   submission: BulkSubmission,
   deps: IntakeDeps,
-): Promise<{ bulkId: string; replayed: boolean; invalidItems: ErrorDetail[] }> {
+): Promise<AcceptedBulk> {
   const { pool } = deps;
   const bulkId = newId('bulk');
+  const received = hashItems(submission.items);
+  const request = { ...submission, items: received.items };
+  if (await isKeyUsed(pool, submission.caller.organizationId, submission.idempotencyKey)) {
+    // A repeated request gets the first answer, also if its items would be invalid by now.
+    await forEachPortion(received.items, () => serveOtherRequests());
+    return replayEarlier(request, { bulkId, hash: received.digest() }, deps);
+  }
   await insertBulk(pool, bulkId, submission);
   try {
-    const hash = createHash('sha256');
     const buffer: PricedItem[] = [];
     const flush = async (): Promise<void> => insertItems(pool, bulkId, buffer.splice(0));
-    const checked = await checkItems(submission, deps, async (items) => {
-      for (const { index: _, priceMicro: __, ...item } of items) hash.update(JSON.stringify(item));
+    const checked = await checkItems(request, deps, async (items) => {
       buffer.push(...items);
       if (buffer.length >= storedTogether) await flush();
     });
     await flush();
     if (submission.signal.aborted)
       throw new GatewayError('CANCELED', 'The client closed the connection.');
-    const earlierId = await activate(
-      submission,
-      { bulkId, hash: hash.digest('hex'), checked },
-      deps,
-    );
+    const earlierId = await activate(request, { bulkId, hash: received.digest(), checked }, deps);
     if (earlierId !== null) await deleteBulk(pool, bulkId);
-    return {
-      bulkId: earlierId ?? bulkId,
-      replayed: earlierId !== null,
-      invalidItems: checked.invalidItems,
-    };
+    return { bulkId: earlierId ?? bulkId, replayed: earlierId !== null };
   } catch (error) {
     await deleteBulk(pool, bulkId);
     throw error;
@@ -310,29 +312,63 @@ async function deleteBulk(pool: DatabasePool, bulkId: string): Promise<void> {
     .catch(() => {});
 }
 
+/** Passes items on, and computes the hash of those that were read. */
+function hashItems(items: BulkRequest['items']) {
+  const hash = createHash('sha256');
+  async function* read(): AsyncGenerator<ReceivedItem> {
+    for await (const item of items) {
+      const sent = 'value' in item ? item.value : item.error.details;
+      hash.update(`${JSON.stringify(sent)}\n`);
+      yield item;
+    }
+  }
+  return { items: read(), digest: () => hash.digest('hex') };
+}
+
+type ReceivedBulk = { bulkId: string; hash: string };
+
+/** Claims the Idempotency-Key of a request; null if it has none. */
+async function claim(
+  connection: CommonQueryMethods,
+  { caller: { organizationId }, idempotencyKey, options }: BulkSubmission,
+  { bulkId, hash }: ReceivedBulk,
+): Promise<ClaimResult | null> {
+  if (idempotencyKey === null) return null;
+  const body = { options, hash };
+  const request = { organizationId, path: '/studio/bulk', body, subjectId: bulkId };
+  return claimKey(connection, { ...request, idempotencyKey });
+}
+
+/** Returns the bulk job of an earlier request whose Idempotency-Key is used. @throws GatewayError if that request was another one */
+async function replayEarlier(
+  request: BulkSubmission,
+  received: ReceivedBulk,
+  { pool }: IntakeDeps,
+): Promise<AcceptedBulk> {
+  return pool.transaction(async (connection) => {
+    const earlier = await claim(connection, request, received);
+    // The claim has just been deleted because of its age.
+    if (earlier?.state !== 'done') throw new GatewayError('SERVICE_UNAVAILABLE');
+    return { bulkId: earlier.subjectId, replayed: true };
+  });
+}
+
 /**
  * Claims the Idempotency-Key and activates the bulk job, in one transaction. Returns the id of the
  * bulk job of an earlier request with the same key; null if there is none.
  */
 async function activate(
-  { caller, idempotencyKey, options }: BulkSubmission,
-  received: { bulkId: string; hash: string; checked: CheckedItems },
+  request: BulkSubmission,
+  received: ReceivedBulk & { checked: CheckedItems },
   { pool, config }: IntakeDeps,
 ): Promise<string | null> {
-  const { bulkId, hash, checked } = received;
-  const { organizationId } = caller;
+  const { bulkId, checked } = received;
   return pool.transaction(async (connection) => {
-    const keyed = {
-      organizationId,
-      path: '/studio/bulk',
-      body: { options, hash },
-      subjectId: bulkId,
-    };
-    const claimed =
-      idempotencyKey === null ? null : await claimKey(connection, { ...keyed, idempotencyKey });
+    const claimed = await claim(connection, request, received);
     if (claimed?.state === 'done') return claimed.subjectId;
     await connection.query(command`UPDATE bulk SET total = ${checked.count}, waiting = ${checked.count},
-      invalid = ${checked.invalid}, estimated = ${checked.priceMicro}, waiting_price = ${checked.priceMicro}
+      invalid = ${checked.invalid}, invalid_items = ${sql.jsonb(checked.invalidItems.map((item) => ({ ...item })))},
+      estimated = ${checked.priceMicro}, waiting_price = ${checked.priceMicro}
       WHERE id = ${bulkId}`);
     const limits = { bulkId, bulksMax: config.BULK_OPEN_MAX, itemsMax: config.BULK_OPEN_ITEMS_MAX };
     const over = await connection.oneFirst(

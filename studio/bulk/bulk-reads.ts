@@ -26,6 +26,8 @@ const bulkRow = z.object({
   failed: z.number(),
   canceled: z.number(),
   invalid: z.number(),
+  /** Errors of the first invalid items. */
+  invalid_items: z.array(z.object({ path: z.string(), message: z.string() })),
   estimated: z.number(),
   waiting_price: z.number(),
   reserved: z.number(),
@@ -72,7 +74,7 @@ const bulkEvent = z.object({
 const selectBulks = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   SELECT b.id, b.organization_id, b.key_id, b.request_id, b.status, b.stop_reason, b.resume_at,
     b.concurrency, b.max_credits, b.max_failed_percent, b.metadata, b.total, b.waiting, b.running,
-    b.completed, b.failed, b.canceled, b.invalid, b.estimated, b.waiting_price, b.reserved,
+    b.completed, b.failed, b.canceled, b.invalid, b.invalid_items, b.estimated, b.waiting_price, b.reserved,
     b.ended_price, b.charged, b.created_at, b.completed_at, e.recent_ends, e.recent_ms
   FROM bulk b LEFT JOIN LATERAL (
     SELECT count(*) AS recent_ends,

@@ -1,7 +1,9 @@
 import { describe, expect, it } from 'vitest';
 import type { BulkItemResource, BulkResource, BulkResult } from '../../studio/bulk/bulk-view.ts';
 import { useOwnGateway, type TestCaller } from '../harness/gateway.ts';
+import { drawDisc } from '../harness/media.ts';
 import { until } from '../harness/until.ts';
+import { uploadFile } from '../harness/uploads.ts';
 
 const gateway = useOwnGateway({ env: { BULK_CREDIT_CHECK_MS: '500' } }, 'last');
 const path = '/api/v1/studio/bulk';
@@ -330,5 +332,24 @@ describe('a bulk job', () => {
     expect(second.headers.get('idempotent-replayed')).toBe('true');
     expect((await start({ items: pictures(3) }, options)).status).toBe(422);
     await untilDone(first.body.data.bulkId);
+  });
+
+  it('gets the first answer again, also when its files have been deleted', async () => {
+    const { fileId } = await uploadFile(gateway, await drawDisc(64, 64));
+    const missing = `file_${'0'.repeat(32)}`;
+    const upscale = (imageUrl: string) => ({ use: 'image/upscale', body: { imageUrl } });
+    const body = { items: [upscale(fileId), upscale(missing)], skipInvalid: true };
+    const options = { headers: { 'idempotency-key': 'bulk-deleted' } };
+    const first = await start(body, options);
+    expect(first.status, JSON.stringify(first.body)).toBe(202);
+    await untilDone(first.body.data.bulkId);
+    await gateway.database.query('UPDATE upload SET deleted_at = now() WHERE id = $1', [fileId]);
+    const again = await start(body, options);
+    expect(again.headers.get('idempotent-replayed')).toBe('true');
+    const { bulkId, invalidItems } = first.body.data as BulkResource & { invalidItems: object[] };
+    expect(again.body.data).toMatchObject({ bulkId, invalidItems });
+    expect(invalidItems).toMatchObject([{ path: 'items.1.body.imageUrl' }]);
+    const other = await start({ ...body, items: [upscale(missing)] }, options);
+    expect(other.body).toMatchObject({ error: 'IDEMPOTENCY_KEY_REUSED' });
   });
 });
