@@ -196,11 +196,6 @@ function renderKeywords(names: Names, schema: Schema, place: Place): Schema {
     rendered['properties'] = Object.fromEntries(
       fields.map(([field, part]) => [field, renderSchema(names, part, { root, field, owner })]),
     );
-    for (const [field, part] of Object.entries(toRecord(rendered['properties']))) {
-      // Java sends an optional list that was not set as an empty list, unless it is nullable.
-      const isOptionalList = toRecord(part)['type'] === 'array' && !wanted.includes(field);
-      if (isOptionalList && toRecord(part)['minItems']) toRecord(part)['nullable'] = true;
-    }
   }
   if (isRecord(items)) {
     const field = place.field.replace(/s$/, '');

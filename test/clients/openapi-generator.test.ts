@@ -53,7 +53,11 @@ describe('openapi-generator', () => {
   });
 
   const java = useInstallation('openapi-java', async (place) => {
-    await generate(place, 'java', 'library=native,openApiNullable=false');
+    await generate(
+      place,
+      'java',
+      'library=native,openApiNullable=false,containerDefaultToNull=true',
+    );
     const sources = join(place, 'studio', 'src', 'main', 'java');
     await writeFile(join(sources, 'Program.java'), javaProgram);
     const goals = ['compile', 'dependency:copy-dependencies', '-DincludeScope=runtime'];

@@ -3,6 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { useGateway, type CallOptions, type StudioBody } from '../harness/gateway.ts';
 import { drawDisc } from '../harness/media.ts';
 import { until } from '../harness/until.ts';
+import { uploadFile } from '../harness/uploads.ts';
 import type { JobResource } from '../../studio/jobs/job-view.ts';
 
 const gateway = useGateway({ media: 'full', settled: 'last' });
@@ -488,6 +489,24 @@ describe('a job of a pipeline', () => {
       status: 402,
       body: { error: 'INSUFFICIENT_CREDITS', required: 7.8, available: 5 },
     });
+  });
+
+  it('is limited by its key, and takes no file of another organization', async () => {
+    const { key } = await gateway.newKey({ limit: { credits: 5, per: 'total' } });
+    expect(await call({ steps: [art, { ...art, id: 'b' }] }, { key })).toMatchObject({
+      status: 402,
+      body: { error: 'KEY_LIMIT_EXCEEDED' },
+    });
+    expect(await call({ steps: [art] }, { key })).toMatchObject({ status: 200 });
+    const other = await gateway.newCaller();
+    const { fileId } = await uploadFile(gateway, await drawDisc(64, 64), {}, other.key);
+    const small = { id: 'small', use: 'image/remove-background', body: { imageUrl: fileId } };
+    for (const steps of [[small], [art, small]]) {
+      const answer = await call({ steps });
+      expect(answer).toMatchObject({ status: 400, body: { error: 'INVALID_INPUT_URL' } });
+      const field = `steps.${steps.length - 1}.body.imageUrl`;
+      expect(answer.body.details).toMatchObject([{ path: field }]);
+    }
   });
 });
 
