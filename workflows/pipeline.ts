@@ -37,6 +37,13 @@ export async function runPipeline(
   return ends.flatMap(({ outputs }) => outputs);
 }
 
+/** Returns whether each step has one call, and takes the result of the step before it. */
+export const isChain = (steps: readonly PipelineStep[]): boolean =>
+  steps.every(({ calls: [, count], after }, index) => {
+    const previous = steps[index - 1];
+    return count === 1 && (!previous || after.includes(previous.id));
+  });
+
 /** Returns the failure of a pipeline none of whose steps delivered: it names each failed step. */
 function describeFailure({ signals }: RunningJob, ends: readonly StepEnd[]) {
   const failed = ends.filter(({ error }) => error && error.code !== 'SKIPPED');

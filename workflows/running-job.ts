@@ -11,6 +11,11 @@ export interface RunningJob {
   progress: ProgressReport;
   /** Deadline of the job in Unix milliseconds, measured with the workflow's clock. */
   deadlineAtMs: number;
+  /**
+   * True if the first attempts of the steps of calls are local activities: if no two calls run at the
+   * same time, because a replay may group the results of parallel local activities differently.
+   */
+  startsCallsLocally: boolean;
   /** Names of providers that are known to be paused. No call is submitted to them. */
   pausedProviders: Set<string>;
   /** Provider request ids of the accepted calls. */

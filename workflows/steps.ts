@@ -239,10 +239,12 @@ export function runStepAsActivity<Outcome>(
 }
 
 /** Returns whether the first attempt of a step is a local activity. */
-function startsAsLocalActivity({ plan }: RunningJob, { name, target }: Step): boolean {
-  // A replay may group the results of parallel local activities differently.
-  if (target && plan.calls.length > 1) return false;
-  if (plan.steps && (name === 'completeStep' || name === 'assemble')) return false;
+function startsAsLocalActivity(
+  { plan, startsCallsLocally }: RunningJob,
+  { name, target }: Step,
+): boolean {
+  const isOfCalls = target || (plan.steps && (name === 'completeStep' || name === 'assemble'));
+  if (isOfCalls && !startsCallsLocally) return false;
   const { startsLocally } = stepPolicies[name];
   if (typeof startsLocally === 'boolean') return startsLocally;
   return target !== undefined && startsLocally(target);

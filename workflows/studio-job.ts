@@ -9,9 +9,9 @@ import { createFailure } from './failures.ts';
 import { formatCredits } from '../domain/credits.ts';
 import { reportProgress } from './progress.ts';
 import { listenToSignals } from './signals.ts';
-import { CancellationScope } from '@temporalio/workflow';
+import { CancellationScope, patched } from '@temporalio/workflow';
 import type { JobOutcome } from '../domain/job-contract.ts';
-import { runPipeline } from './pipeline.ts';
+import { isChain, runPipeline } from './pipeline.ts';
 import { assemble, runCalls } from './provider-call.ts';
 import { charge, endSettled, endRejected, release } from './settlement.ts';
 import type { RunningJob } from './running-job.ts';
@@ -30,6 +30,9 @@ export async function studioJob(plan: JobPlan): Promise<JobOutcome> {
     signals,
     progress: reportProgress(plan),
     deadlineAtMs: Date.now() + plan.deadlineMs,
+    startsCallsLocally:
+      plan.calls.length === 1 ||
+      (plan.steps !== undefined && isChain(plan.steps) && patched('chains-start-locally')),
     pausedProviders: new Set(),
     providerRequestIds: [],
     ...(plan.webhook?.started && { reportStart: createStartReport(plan) }),

@@ -86,11 +86,12 @@ function createSteps(stack: FaultStack) {
     /** Terminates the workflow of a job. */
     terminate: (jobId: string) =>
       withTemporal(({ workflow }) => workflow.getHandle(jobId).terminate('rehearsal')),
-    /** Makes the open reservations older, and moves what they use of budgets to their new day. */
+    /** Makes the open reservations and their jobs older, and moves what they use of budgets to their new day. */
     ageReservations: (interval: string) =>
       stack.query(
         `WITH aged AS (UPDATE reservation SET created_at = created_at - $1::interval
-           WHERE state = 'reserved' RETURNING budget_id, amount, created_at)
+           WHERE state = 'reserved' RETURNING id, budget_id, amount, created_at),
+         jobs AS (UPDATE job SET created_at = aged.created_at FROM aged WHERE job.id = aged.id)
          INSERT INTO budget_spend AS b SELECT budget_id, (at AT TIME ZONE 'UTC')::date, sum(spent) FROM (
            SELECT budget_id, created_at + $1::interval AS at, -amount AS spent FROM aged
            UNION ALL SELECT budget_id, created_at, amount FROM aged) AS moved

@@ -116,6 +116,17 @@ const scenarios: Scenario[] = [
   video('completed', 'a tree'),
   video('failed', '[[policy]] a tree'),
   pipeline('completed', ['a tree', 'a tune']),
+  {
+    name: 'pipeline.completed-chain',
+    path: '/pipelines',
+    body: {
+      steps: [
+        { id: 'art', use: 'image/generate', body: { prompt: 'a tree' } },
+        { id: 'big', use: 'image/upscale', body: { imageUrl: { $from: 'art' } }, maxCredits: 8 },
+        { id: 'cut', use: 'image/remove-background', body: { imageUrl: { $from: 'big' } } },
+      ],
+    },
+  },
   pipeline('completed-partly', ['[[policy]] a tree', 'a tune']),
   pipeline('failed', ['[[policy]] a tree', '[[policy]] a tune']),
   pipeline('canceled', ['[[slow:60s]] a tree', '[[policy]] a tune'], { cancel: 'accepted' }),
