@@ -8,7 +8,7 @@ import { SelectField, allOption, toOptions } from '../../parts/fields.tsx';
 import { IdTail } from '../../parts/ids.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { DateTime } from '../../parts/times.tsx';
+import { RelativeTime } from '../../parts/times.tsx';
 import { JobLink } from './links.tsx';
 
 type Entry = OperatorSchemas['LedgerEntry'];
@@ -17,7 +17,7 @@ const kinds: readonly Entry['kind'][] = ['grant', 'reserve', 'charge', 'release'
 const isNumber = true;
 const columns: Column<Entry>[] = [
   { title: '#', isNumber, cell: ({ sequence }) => sequence },
-  { title: 'Time', cell: ({ createdAt }) => <DateTime time={createdAt} /> },
+  { title: 'Time', cell: ({ createdAt }) => <RelativeTime time={createdAt} /> },
   { title: 'Kind', cell: ({ kind }) => kind },
   { title: 'Job', cell: ({ reservationId }) => <Reservation id={reservationId} /> },
   { title: 'Balance', isNumber, cell: ({ postedChange }) => <Change by={postedChange} /> },
