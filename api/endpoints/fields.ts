@@ -18,7 +18,10 @@ export const pathId = (kind: IdKind) =>
 
 /** Creates the schema of an id in a query. */
 export const idField = (kind: IdKind) =>
-  z.string().regex(idPattern(kind), `must be a valid ${kindNames[kind] ?? kind} id`);
+  z
+    .string()
+    .max(64)
+    .regex(idPattern(kind), `must be a valid ${kindNames[kind] ?? kind} id`);
 
 /** Schema of an operator's name, also used for `actor`. */
 export const operatorName = plainTextSchema(100);
@@ -147,6 +150,7 @@ const filterTime = z.iso
         ? 'must be a date and time with a time zone, such as 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+02:00'
         : undefined,
   })
+  .max(64)
   .optional();
 
 /** Query parameters that filter lists of jobs and of usage. */
@@ -163,6 +167,7 @@ export const recordFilter = {
 /** Schema of a job type in a query. */
 export const jobType = z
   .string()
+  .max(64)
   .regex(/^[A-Za-z]{1,64}$/, 'must be a job type, such as imageGenerate');
 
 const filter = z.object(recordFilter);

@@ -112,10 +112,12 @@ function attempt(name: string, ids: ObjectIds, key: string | null): Promise<obje
   return send({ method, path: `/api/v1${path}`, key, body });
 }
 
-/** Makes well-formed ids and URLs of objects that do not exist. */
+/** Makes ids and URLs of objects that do not exist. They begin as the known ones, because errors quote the beginning. */
 const makeUnknownIds = (): ObjectIds =>
   JSON.parse(
-    JSON.stringify(owned).replaceAll(/[0-9a-f]{32}/g, () => newId('job').replace('job_', '')),
+    JSON.stringify(owned).replaceAll(/(?<=[0-9a-f]{20})[0-9a-f]{12}/g, () =>
+      newId('job').slice(-12),
+    ),
   ) as ObjectIds;
 
 interface SentRequest {

@@ -156,7 +156,7 @@ export async function runSchemathesis(
   await writeFile(join(directory, 'gateway_hooks.py'), hooks);
   const { url, key, examples, seed } = target;
   const phases = `--checks all --phases examples,coverage,fuzzing --max-examples ${examples}`;
-  const options = `${phases} --seed ${seed} --request-timeout 60 --continue-on-failure --no-color`;
+  const options = `${phases} --seed ${seed} --request-timeout 300 --continue-on-failure --no-color`;
   const header = `Authorization: Bearer ${key}`;
   const args = ['--config-file', config, 'run', url, '-H', header, ...options.split(' ')];
   try {
