@@ -50,7 +50,6 @@ const addStep = (guard: string): SourceChange[] => [
     from: '  return assemble(job,',
     to: `  if (${guard}) ${additionalStep}\n  return assemble(job,`,
   },
-  { file: 'studio-job.ts', from: '{ CancellationScope }', to: '{ CancellationScope, patched }' },
 ];
 
 describe('a deployment with a changed job workflow', () => {
