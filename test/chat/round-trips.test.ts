@@ -37,10 +37,10 @@ describe.each([...models, 'deepseek-flash', 'mistral-large-2512'])('%s', (model)
 describe('thought signatures', () => {
   it('reach Google, and no other provider', async () => {
     const [model = '', ...others] = models;
-    const loop = { model, question: 'signed', stream: false };
+    const loop = { model, question: 'a thought to sign', stream: false };
     const messages = (await toolLoops.completions(clients, loop)).slice(0, -1);
     for (const other of others) await clients.complete({ model: other, messages });
-    const sent = await gateway.sandbox.chatRequests('signed');
+    const sent = await gateway.sandbox.chatRequests('a thought to sign');
     const signed = sent.map((body) => JSON.stringify(body).includes(signature));
     expect(signed).toEqual([false, true, true, false, false]);
   });
@@ -48,7 +48,7 @@ describe('thought signatures', () => {
   it('that a client dropped are replaced by Google’s documented placeholder', async () => {
     const call = { id: 'c1', type: 'function' as const };
     const messages: ChatCompletionMessageParam[] = [
-      ...say('unsigned'),
+      ...say('a thought without a signature'),
       {
         role: 'assistant',
         content: null,
@@ -57,7 +57,7 @@ describe('thought signatures', () => {
       { role: 'tool', tool_call_id: 'c1', content: 'low' },
     ];
     for (const model of models) await clients.complete({ model, messages });
-    const [sent] = await gateway.sandbox.chatRequests('unsigned');
+    const [sent] = await gateway.sandbox.chatRequests('a thought without a signature');
     const extra_content = { google: { thought_signature: placeholder } };
     expect(sent?.['messages']).toMatchObject([{}, { tool_calls: [{ extra_content }] }, {}]);
   });
