@@ -5,8 +5,8 @@
 -- Checks at most `entries_max` ledger entries of an account behind the last checked entry, and, behind
 -- the last entry, the totals of the account. `checked` is {sequence, posted, reserved, postedAfter,
 -- reservedAfter}: the last checked entry, the sums of the changes up to it, and its totals, which
--- equal the sums if all entries are right. `reservation_ids` are the reservations of the entries if
--- `with_reservations`; otherwise the last one. Because idempotency keys are unique, an entry whose key
+-- equal the sums if all entries are right. `reservation_ids` are the reservations of the entries, or,
+-- without `with_reservations`, only the highest of their ids. Because idempotency keys are unique, an entry whose key
 -- is not that of its kind is a second one.
 CREATE FUNCTION audit_entries(account_id text, INOUT checked jsonb, entries_max integer, with_reservations boolean,
   OUT is_last boolean, OUT reservation_ids text[], OUT findings jsonb) LANGUAGE sql STABLE

@@ -123,7 +123,7 @@ export async function isKeyUsed(
 
 /** Maximum time in milliseconds for which the next piece of a stored response waits for its turn. */
 const pieceWaitMs = 60_000;
-/** Reads of pieces at the same time. Owners take turns, so many repeats of a large response by one owner hardly delay others. */
+/** Limit of two reads of pieces at the same time. Organizations take turns, so that one that repeats large responses does not delay others. */
 const pieceTurns = createShares(2);
 
 /** Reads a stored response in pieces, so that no process holds it as a whole. */

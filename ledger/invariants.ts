@@ -211,7 +211,7 @@ class Audit {
 
   /**
    * Checks the ledger entries of an account behind `checked`, and the account's totals. `check`
-   * receives the ids of their reservations in an audit of the changes, otherwise the last one.
+   * receives the ids of their reservations; in an audit of all rows, only the highest of them.
    */
   async #checkEntries(
     accountId: string,
@@ -235,8 +235,8 @@ class Audit {
   }
 
   /**
-   * Checks all reservations in the order of their ids, and the ledger entries of ids without a
-   * reservation, of which the last one is given.
+   * Checks all reservations in the order of their ids, and the ledger entries that have no
+   * reservation. `lastOfEntries` is the highest reservation id of all entries.
    */
   async #checkReservations(lastOfEntries: string): Promise<void> {
     for (let after = '', isLast = false; !isLast;) {

@@ -50,7 +50,7 @@ function renderOperation(operation: Schema, { render }: Namer): void {
   const request = toRecord(operation['requestBody']);
   renderContent(request, (schema) => render(schema, { root, field: 'request' }));
   const responses = toRecord(operation['responses']);
-  // A generated method has one result, and a request for a video is answered by its job.
+  // A generated method has one return type. A request for a video usually responds with its job (202).
   if (responses['202'] && root.startsWith('Video')) delete responses['200'];
   for (const [status, answer] of Object.entries(responses)) {
     if (!isRecord(answer)) continue;
@@ -91,8 +91,8 @@ interface Place {
 }
 
 interface Names {
-  /** Gives an object or union the first free name, and returns a reference to it. Equal ones share a name. */
-  nameSchema: (rendered: Schema, wanted: string[]) => Schema;
+  /** Gives an object or union the first candidate that is free, and returns a reference to it. Equal schemas share a name. */
+  nameSchema: (rendered: Schema, candidates: readonly string[]) => Schema;
   named: Map<string, unknown>;
 }
 
@@ -103,13 +103,13 @@ function createNames(known: Schema): Names {
   const taken = new Set(Object.keys(known).map((name) => name.toLowerCase()));
   const namesByContent = new Map<string, string>();
 
-  function nameSchema(rendered: Schema, wanted: string[]): Schema {
+  function nameSchema(rendered: Schema, candidates: readonly string[]): Schema {
     const content = JSON.stringify(rendered);
     let given = namesByContent.get(content);
     if (given === undefined) {
-      const isFree = (candidate: string) => !taken.has(candidate.toLowerCase());
-      const last = wanted.at(-1) ?? '';
-      given = wanted.find(isFree) ?? last;
+      const isFree = (name: string) => !taken.has(name.toLowerCase());
+      const last = candidates.at(-1) ?? '';
+      given = candidates.find(isFree) ?? last;
       for (let number = 2; !isFree(given); number += 1) given = `${last}${number}`;
       taken.add(given.toLowerCase());
       namesByContent.set(content, given);
@@ -149,7 +149,7 @@ function renderMembers(names: Names, members: unknown[], { field, ...place }: Pl
   });
 }
 
-/** Returns the name of an answer with a named object, which is the same for several operations. */
+/** Returns the name of a response whose `data` is a named object. Operations with the same object share it. */
 function namesOfAnswer({ properties }: Schema): string[] {
   const { success, data } = toRecord(properties);
   const { $ref } = toRecord(data);
@@ -166,7 +166,7 @@ const namesOf = ({ root, field, owner = root }: Place): [string, string] => [
 function renderKeywords(names: Names, schema: Schema, place: Place): Schema {
   const { properties, required, items, additionalProperties, allOf } = schema;
   const fields = listFields(toRecord(properties));
-  const wanted = toList(required).filter((field) => fields.some(([one]) => one === field));
+  const requiredFields = toList(required).filter((field) => fields.some(([one]) => one === field));
   const rendered: Schema = Object.fromEntries(
     Object.entries(schema).filter(([keyword]) => !newKeywords.includes(keyword)),
   );
@@ -189,7 +189,7 @@ function renderKeywords(names: Names, schema: Schema, place: Place): Schema {
   const { minimum = 0, maximum = Infinity } = rendered;
   const isLong = Math.max(Number(maximum), -Number(minimum)) > maxInt32;
   if (rendered['type'] === 'integer' && isLong) rendered['format'] = 'int64';
-  if (wanted.length > 0) rendered['required'] = wanted;
+  if (requiredFields.length > 0) rendered['required'] = requiredFields;
   if (properties) {
     const { root } = place;
     const [owner] = namesOf(place);
@@ -250,7 +250,7 @@ function renderUnion(names: Names, schema: Schema, place: Place): Schema {
   return { ...described, ...((isFlag || types.size === 1) && { type: only }), ...nullable };
 }
 
-/** Finds the field whose constants differ in all members; by it, generated code chooses the member. */
+/** Finds the field whose value identifies each member, so that generated code can choose the member by it. */
 function findDiscriminator(members: unknown[], rendered: unknown[]): Schema {
   for (const propertyName of ['type', 'role']) {
     const mapping = new Map<unknown, unknown>();
@@ -270,7 +270,7 @@ function findDiscriminator(members: unknown[], rendered: unknown[]): Schema {
 const isPlain = (schema: unknown): boolean =>
   /^(string|number|integer|boolean)$/.test(String(toRecord(schema)['type']));
 
-/** Replaces the plain values of a union that have one type by this type. */
+/** Replaces members that allow single values of one type, such as two enums of strings, by that type. */
 function mergePlain(members: unknown[]): unknown[] {
   const plain = members.filter(isPlain);
   const types = new Set(plain.map((member) => toRecord(member)['type']));

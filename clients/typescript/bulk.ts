@@ -80,7 +80,7 @@ export class BulkJobs {
   /**
    * Starts a bulk job, and yields the results of its items as they end. If the bulk job was stopped
    * or canceled, then throws a `StudioError` with the reason as its code and the bulk job as its
-   * body. Failed items are results like others.
+   * body. The results include failed items.
    */
   async *run<const Item extends BulkItem>(
     items: BulkItems<Item>,

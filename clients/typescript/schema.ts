@@ -4472,7 +4472,7 @@ export interface components {
                  * @enum {string}
                  */
                 use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
-                /** @description Body of the request to this endpoint without `async`, with `webhookUrl` and `metadata` of its own job. */
+                /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item. */
                 body?: Record<string, never>;
             }[];
             /** @description Fields that all items share. A field of an item replaces the one of the same name. */
@@ -4483,7 +4483,7 @@ export interface components {
                  * @enum {string}
                  */
                 use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
-                /** @description Body of the request to this endpoint without `async`, with `webhookUrl` and `metadata` of its own job. */
+                /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item. */
                 body?: Record<string, never>;
             };
             /** @description Maximum number of credits that the bulk job charges. An item starts only if charged and reserved credits and its price are within it. */
@@ -4534,7 +4534,7 @@ export interface components {
                  * @enum {string}
                  */
                 use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
-                /** @description Body of the request to this endpoint without `async`, with `webhookUrl` and `metadata` of its own job. */
+                /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item. */
                 body?: Record<string, never>;
             }[];
             /** @description Fields that all items share. A field of an item replaces the one of the same name. */
@@ -4545,7 +4545,7 @@ export interface components {
                  * @enum {string}
                  */
                 use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
-                /** @description Body of the request to this endpoint without `async`, with `webhookUrl` and `metadata` of its own job. */
+                /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item. */
                 body?: Record<string, never>;
             };
             /** @description Maximum number of credits that the bulk job charges. An item starts only if charged and reserved credits and its price are within it. */
@@ -7263,7 +7263,7 @@ export interface operations {
                              * @enum {string}
                              */
                             use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
-                            /** @description Body of the request to this endpoint without `async`, with `webhookUrl` and `metadata` of its own job. */
+                            /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item. */
                             body?: Record<string, never>;
                         };
                         /** @description Maximum number of credits that the bulk job charges. An item starts only if charged and reserved credits and its price are within it. */
@@ -7306,7 +7306,7 @@ export interface operations {
                      * @enum {string}
                      */
                     use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
-                    /** @description Body of the request to this endpoint without `async`, with `webhookUrl` and `metadata` of its own job. */
+                    /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item. */
                     body?: Record<string, never>;
                 };
             };
@@ -7417,7 +7417,7 @@ export interface operations {
                              * @enum {string}
                              */
                             use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
-                            /** @description Body of the request to this endpoint without `async`, with `webhookUrl` and `metadata` of its own job. */
+                            /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item. */
                             body?: Record<string, never>;
                         };
                         /** @description Maximum number of credits that the bulk job charges. An item starts only if charged and reserved credits and its price are within it. */
@@ -7460,7 +7460,7 @@ export interface operations {
                      * @enum {string}
                      */
                     use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
-                    /** @description Body of the request to this endpoint without `async`, with `webhookUrl` and `metadata` of its own job. */
+                    /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item. */
                     body?: Record<string, never>;
                 };
             };

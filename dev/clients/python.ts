@@ -181,7 +181,7 @@ ${writeOverloads('def run', limits, (result) => `AsyncIterator[BulkResult[${resu
         """Starts a bulk job, and yields the result of each item soon after the item has ended.
 
         If the bulk job was stopped or canceled, then raises StudioError with the reason as its code and the bulk
-        job as its body. Failed items are results like others. \`\`timeout\`\`: maximum time in seconds; after this
+        job as its body. The results include failed items. \`\`timeout\`\`: maximum time in seconds; after this
         time, StudioError with the code \`\`TIMEOUT\`\` is raised, and the bulk job goes on."""
         return self._run(items, options, timeout, idempotency_key)
 

@@ -228,7 +228,8 @@ CREATE TABLE ledger_entry (
   reason text,
   created_at timestamptz NOT NULL,
   PRIMARY KEY (organization_id, sequence),
-  -- In this order, the entries of a range of reservations are a range of the index (audit.sql).
+  -- The key, which contains the reservation id, comes first: the audit reads the entries of many successive
+  -- reservations as one range of this index.
   UNIQUE (idempotency_key, organization_id),
   -- Only a charge may lower the available credits below zero.
   CHECK (reserved_after <= posted_after OR reserved_change <= posted_change OR kind = 'charge')

@@ -43,7 +43,7 @@ const use = z.enum(useNames).meta({
 });
 const body = itemBody.meta({
   description:
-    'Body of the request to this endpoint without `async`, with `webhookUrl` and `metadata` of its own job.',
+    'Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item.',
 });
 
 /** Schema of an item as callers send it. */
