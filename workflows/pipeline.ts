@@ -75,7 +75,7 @@ async function runPipelineStep(
         : { calls: planned, texts: {} };
     const outputs = await runCalls(stepJob, calls);
     const { assembly: kind, assembledIndex, model } = step;
-    const assembly = { kind, callIndex: assembledIndex ?? first, model };
+    const assembly = { kind, callIndex: assembledIndex ?? first, model, stepId: step.id };
     const assembled = await assemble(stepJob, assembly, outputs);
     return { step, outputs: addCharges(calls, assembled, texts), error: null };
   } catch (error) {

@@ -54,20 +54,23 @@ interface Assembly {
   kind: JobPlan['assembly'];
   callIndex: number;
   model: string | null;
+  /** Id of the step of a pipeline; absent in other jobs. */
+  stepId?: string;
 }
 
 /** Joins the artifacts of all calls, if the plan requires this, and adds the joined artifact. */
 export async function assemble(
   job: RunningJob,
-  { kind, callIndex, model }: Assembly,
+  { kind, callIndex, model, stepId }: Assembly,
   outputs: CallOutputs[],
 ): Promise<CallOutputs[]> {
   if (!kind) return outputs;
   const { jobId, organizationId } = job.plan;
-  job.progress.setPhase('assembling');
   const parts = outputs.flatMap((call) => call.artifacts);
   const task = { jobId, organizationId, kind, callIndex, parts, model };
-  const summary = `${parts.length} parts`;
+  job.progress.setPhase(stepId === undefined ? 'assembling' : `${stepId}: assembling`);
+  const step = stepId === undefined ? '' : `${stepId}: assemble · `;
+  const summary = `${step}${parts.length} parts`;
   const joinedOutputs = await runStep(job, { name: 'assemble', summary }, (activities) =>
     activities.assemble(task),
   );
@@ -273,12 +276,14 @@ async function awaitResume(
   const [first] = pausedRoutes;
   if (!first) return;
   const providers = pausedRoutes.map(({ route }) => route.provider);
-  const step = { ...callStep(first, 'awaitResume'), summary: `paused: ${providers.join(', ')}` };
+  const summary = `${callPrefix(first)}paused: ${providers.join(', ')}`;
+  const step = { ...callStep(first, 'awaitResume'), summary };
   const tasks = pausedRoutes.map(({ task }) => task);
   progress.setCallPhase(call.index, 'waiting: the provider is paused');
   let isResumed = false;
   while (!isResumed) {
     const { checkRequests } = signals;
+    const deadline = `${callPrefix(first)}wait until the deadline`;
     const mustStopWaiting = (): boolean =>
       signals.cancelRequested || signals.checkRequests > checkRequests;
     const remainingMs = Math.max(1, deadlineAtMs - Date.now());
@@ -286,7 +291,7 @@ async function awaitResume(
     isResumed = await scope.run(() =>
       Promise.race([
         runStep(first, step, (activities) => activities.awaitResume(tasks)).then(() => true),
-        condition(mustStopWaiting, remainingMs, { summary: 'wait until the deadline' }).then(
+        condition(mustStopWaiting, remainingMs, { summary: deadline }).then(
           () => false,
         ),
       ]),

@@ -273,6 +273,7 @@ async function waitBeforeRetry(job: RunningJob, step: Step, error: unknown): Pro
   // If the retry delay is longer than the remaining time, the step fails, as an ordinary activity
   // in Temporal would.
   if (retryAfterMs > calculateRemainingMs(job, step)) throw error;
-  const summary = 'wait requested by the provider (Retry-After)';
+  const prefix = step.target ? callPrefix({ plan: job.plan, call: step.target.call }) : '';
+  const summary = `${prefix}wait requested by the provider (Retry-After)`;
   if (await condition(() => signals.cancelRequested, retryAfterMs, { summary })) throw error;
 }

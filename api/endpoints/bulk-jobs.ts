@@ -123,14 +123,14 @@ const limitFields = z.strictObject({
   concurrency: bulkOptions.concurrency.unwrap().optional(),
 });
 
-/** Sends the results in portions, as NDJSON or CSV. */
+/** Sends the results after a number in portions, as NDJSON or CSV. */
 async function* writeResults(
   bulk: BulkRecord,
-  format: 'ndjson' | 'csv',
+  { format, afterEnd }: { format: 'ndjson' | 'csv'; afterEnd: number },
   { bulkReads, bulkView }: Pick<Composition, 'bulkReads' | 'bulkView'>,
 ): AsyncGenerator<string> {
   if (format === 'csv') yield csvHeader;
-  for await (const portion of bulkReads.results(bulk)) {
+  for await (const portion of bulkReads.results(bulk, afterEnd)) {
     const results = await Promise.all(portion.map((item) => bulkView.result(item)));
     yield results
       .map((result) => (format === 'csv' ? formatCsvLine(result) : `${JSON.stringify(result)}\n`))
@@ -290,10 +290,16 @@ export const studioBulk = defineSection('Bulk jobs', {
     bucket: 'polls',
     summary: 'Get the results of the ended items, as NDJSON or CSV',
     description:
-      'Can be read while the bulk job runs. The lines are in the order of the items; URLs are signed for this response.',
+      'Can be read while the bulk job runs. The results are in the order in which the items ended. With the `cursor` of a result, only those after it are returned; a retried item has a further result, with the next `round`. URLs are signed for this response.',
     request: {
       ...bulkRequest,
-      query: z.strictObject({ format: z.enum(['ndjson', 'csv']).default('ndjson') }),
+      query: z.strictObject({
+        format: z.enum(['ndjson', 'csv']).default('ndjson'),
+        cursor: z
+          .string()
+          .regex(/^\d{1,15}$/, 'must be the cursor of a result')
+          .optional(),
+      }),
     },
     response: rawResponse,
     responses: {
@@ -305,12 +311,13 @@ export const studioBulk = defineSection('Bulk jobs', {
       },
     },
     errors: ['BULK_NOT_FOUND'],
-    async handle({ ctx, query: { format }, ...call }, services) {
+    async handle({ ctx, query: { format, cursor = '0' }, ...call }, services) {
       const bulk = await findBulk(call, services);
       ctx.set('Content-Disposition', `attachment; filename="${bulk.id}.${format}"`);
       ctx.type = format === 'csv' ? 'text/csv; charset=utf-8' : 'application/x-ndjson';
       ctx.status = 200;
-      ctx.body = Readable.from(writeResults(bulk, format, services), { objectMode: false });
+      const listing = { format, afterEnd: Number(cursor) };
+      ctx.body = Readable.from(writeResults(bulk, listing, services), { objectMode: false });
     },
   }),
 

@@ -62,8 +62,8 @@ const pollSeconds = 20;
 /** Timeout of a request with items in milliseconds: all of them are checked before the response. */
 const itemsTimeoutMs = 600_000;
 const reconnectWaitMs = 500;
-/** Minimum time between two reads of the results of a running bulk job in milliseconds. */
-const resultsWaitMs = 1000;
+/** Time in seconds between two reads of new results of a running bulk job. */
+const resultsPollSeconds = 1;
 
 /** Methods for bulk jobs. They throw the same errors as those of `StudioGateway`. */
 export class BulkJobs {
@@ -80,7 +80,7 @@ export class BulkJobs {
   /**
    * Starts a bulk job, and yields the results of its items as they end. If the bulk job was stopped
    * or canceled, then throws a `StudioError` with the reason as its code and the bulk job as its
-   * body. The results include failed items.
+   * body. The results include failed items; an item that is retried meanwhile has a further result.
    */
   async *run<const Item extends BulkItem>(
     items: BulkItems<Item>,
@@ -90,17 +90,14 @@ export class BulkJobs {
     const { signal } = options;
     const started = await this.start(items, startOptions);
     const timeoutAtMs = performance.now() + timeoutMs;
-    const yielded = new Set<number>();
+    let cursor: string | undefined;
     for (;;) {
-      const bulk = await this.get(started, { signal });
-      const { completed, failed, canceled } = bulk.counts;
-      const readAtMs = performance.now();
-      if (completed + failed + canceled > yielded.size) {
-        for await (const result of this.results<Item['use']>(started, { signal })) {
-          if (yielded.has(result.index)) continue;
-          yielded.add(result.index);
-          yield result;
-        }
+      const remainingSeconds = Math.max(0, (timeoutAtMs - performance.now()) / 1000);
+      const waitSeconds = Math.min(resultsPollSeconds, remainingSeconds);
+      const bulk = await this.#read(started.bulkId, waitSeconds, signal);
+      for await (const result of this.results<Item['use']>(started, { signal, cursor })) {
+        ({ cursor } = result);
+        yield result;
       }
       if (bulk.status === 'completed') return bulk;
       if (bulk.done) {
@@ -109,9 +106,6 @@ export class BulkJobs {
         throw new StudioError(code, message, { body: bulk });
       }
       if (performance.now() >= timeoutAtMs) throw timeoutError(bulk, timeoutMs);
-      // All results are read each time, which takes longer the more there are.
-      const waitMs = Math.max(resultsWaitMs, 4 * (performance.now() - readAtMs));
-      await sleep(Math.min(waitMs, Math.max(0, timeoutAtMs - performance.now())), signal);
     }
   }
 
@@ -151,19 +145,22 @@ export class BulkJobs {
     }
   }
 
-  /** Yields the results of the items that have ended, in the order of the items. */
+  /**
+   * Yields the results of the items that have ended, in the order of their ends. With the `cursor` of
+   * a result, only those after it.
+   */
   async *results<C extends ItemCapability>(
     { bulkId }: BulkTicket<C>,
-    { signal }: SignalOption = {},
+    { signal, cursor = '0' }: SignalOption & { cursor?: string | undefined } = {},
   ): AsyncGenerator<BulkResult<C>, void, undefined> {
-    let lastIndex = -1;
+    let last = cursor;
     for (let failures = 0; ; failures += 1) {
       try {
-        const response = await this.#connection.get(`${bulkPath(bulkId)}/results`, { signal });
+        const url = `${bulkPath(bulkId)}/results?cursor=${encodeURIComponent(last)}`;
+        const response = await this.#connection.get(url, { signal });
         for await (const line of readLines(response, signal)) {
           const result: BulkResult<C> = JSON.parse(line);
-          if (result.index <= lastIndex) continue;
-          lastIndex = result.index;
+          last = result.cursor;
           failures = 0;
           yield result;
         }
@@ -173,7 +170,6 @@ export class BulkJobs {
         const isBroken = error instanceof StudioError && error.code === 'CONNECTION_FAILED';
         if (!isBroken || failures >= this.#retries) throw error;
       }
-      // A new response begins with the first result.
       await sleep(reconnectWaitMs, signal);
     }
   }

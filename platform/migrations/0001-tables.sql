@@ -644,6 +644,8 @@ CREATE TABLE bulk (
   reserved micro NOT NULL DEFAULT 0,
   ended_price micro NOT NULL DEFAULT 0,
   charged micro NOT NULL DEFAULT 0,
+  -- Greatest number of an end of an item; also of ends before a retry.
+  last_end bigint NOT NULL DEFAULT 0,
   -- True if running jobs are canceled too.
   cancels_running boolean NOT NULL DEFAULT false,
   -- Time of a change of which the workflow may not know yet; null if it was signaled.
@@ -686,11 +688,13 @@ CREATE TABLE bulk_item (
   error jsonb,
   claimed_at timestamptz,
   ended_at timestamptz,
+  -- Place of the end among the ends of the bulk job, with gaps; results are read in this order.
+  end_number bigint,
   PRIMARY KEY (bulk_id, index)
 ) WITH (fillfactor = 70);
 CREATE INDEX bulk_item_by_state ON bulk_item (bulk_id, state, index);
 CREATE INDEX bulk_item_waiting ON bulk_item (bulk_id, postponed, index) WHERE state = 'waiting';
-CREATE INDEX bulk_item_by_end ON bulk_item (bulk_id, ended_at) WHERE ended_at IS NOT NULL;
+CREATE INDEX bulk_item_by_end ON bulk_item (bulk_id, end_number) WHERE end_number IS NOT NULL;
 CREATE INDEX bulk_item_of_job ON bulk_item (job_id) WHERE job_id IS NOT NULL;
 
 -- Events of bulk jobs that webhooks report. The row of `webhook` with the same id contains the state

@@ -33,6 +33,8 @@ const bulkRow = z.object({
   reserved: z.number(),
   ended_price: z.number(),
   charged: z.number(),
+  /** Greatest number of an end of an item. */
+  last_end: z.number(),
   created_at: z.number(),
   completed_at: z.number().nullable(),
   /** Number of the last ended items, at most 100, and the time since the first of them. */
@@ -54,6 +56,8 @@ const bulkItemRow = z.object({
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
   claimed_at: z.number().nullable(),
   ended_at: z.number().nullable(),
+  /** Place of the end among the ends of the bulk job; null if the item has not ended. */
+  end_number: z.number().nullable(),
 });
 export type BulkItemRecord = z.infer<typeof bulkItemRow>;
 
@@ -75,12 +79,12 @@ const selectBulks = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   SELECT b.id, b.organization_id, b.key_id, b.request_id, b.status, b.stop_reason, b.resume_at,
     b.concurrency, b.max_credits, b.max_failed_percent, b.metadata, b.total, b.waiting, b.running,
     b.completed, b.failed, b.canceled, b.invalid, b.invalid_items, b.estimated, b.waiting_price, b.reserved,
-    b.ended_price, b.charged, b.created_at, b.completed_at, e.recent_ends, e.recent_ms
+    b.ended_price, b.charged, b.last_end, b.created_at, b.completed_at, e.recent_ends, e.recent_ms
   FROM bulk b LEFT JOIN LATERAL (
     SELECT count(*) AS recent_ends,
       (extract(epoch FROM clock_timestamp() - min(i.ended_at)) * 1000)::float8 AS recent_ms
-    FROM (SELECT ended_at FROM bulk_item WHERE bulk_id = b.id AND ended_at IS NOT NULL AND job_id IS NOT NULL
-      AND b.completed_at IS NULL ORDER BY ended_at DESC LIMIT 100) AS i) AS e ON true
+    FROM (SELECT ended_at FROM bulk_item WHERE bulk_id = b.id AND end_number IS NOT NULL AND job_id IS NOT NULL
+      AND b.completed_at IS NULL ORDER BY end_number DESC LIMIT 100) AS i) AS e ON true
   WHERE b.status <> 'receiving' AND ${where}`;
 
 interface ItemListing {
@@ -102,11 +106,11 @@ interface ReadDeps {
 async function listItems(
   { pool, reads }: ReadDeps,
   bulk: Pick<BulkRecord, 'id' | 'organization_id'>,
-  { where, limit }: { where: FragmentSqlToken; limit: number },
+  { where, order, limit }: { where: FragmentSqlToken; order: FragmentSqlToken; limit: number },
 ): Promise<ItemWithJob[]> {
   const items = await pool.any(sql.type(bulkItemRow)`
-    SELECT index, item_id, type, state, round, job_id, price, charged, error, claimed_at, ended_at
-    FROM bulk_item WHERE bulk_id = ${bulk.id} AND ${where} ORDER BY index LIMIT ${limit}`);
+    SELECT index, item_id, type, state, round, job_id, price, charged, error, claimed_at, ended_at, end_number
+    FROM bulk_item WHERE bulk_id = ${bulk.id} AND ${where} ORDER BY ${order} LIMIT ${limit}`);
   const ids = items.flatMap(({ job_id: id, state }) => (id && state === 'completed' ? [id] : []));
   const jobs = ids.length === 0 ? [] : await reads.readResults(bulk.organization_id, ids);
   const byId = new Map(jobs.map((job) => [job.id, job]));
@@ -154,17 +158,20 @@ export function createBulkReads(pool: DatabasePool, reads: ReadDeps['reads']) {
     ): Promise<ItemWithJob[]> {
       const ofState = state === undefined ? sql.fragment`true` : sql.fragment`state = ${state}`;
       const where = sql.fragment`index > ${afterIndex} AND ${ofState}`;
-      return listItems({ pool, reads }, bulk, { where, limit });
+      return listItems({ pool, reads }, bulk, { where, order: sql.fragment`index`, limit });
     },
-    /** Yields the items that have ended, in their order and in portions. */
-    async *results(bulk: BulkRecord): AsyncGenerator<ItemWithJob[]> {
-      for (let afterIndex = -1; ;) {
-        const where = sql.fragment`index > ${afterIndex} AND ended_at IS NOT NULL`;
-        const portion = await listItems({ pool, reads }, bulk, { where, limit: resultsPerRead });
-        const last = portion.at(-1);
-        if (!last) return;
-        yield portion;
-        afterIndex = last.item.index;
+    /**
+     * Yields in portions the items that ended after a number, in the order of their ends. Items that
+     * end after the bulk job was read are left out, so that a retried item is not read twice.
+     */
+    async *results(bulk: BulkRecord, afterEnd: number): AsyncGenerator<ItemWithJob[]> {
+      const order = sql.fragment`end_number`;
+      for (let after: number | null = afterEnd; after !== null;) {
+        const where = sql.fragment`end_number > ${after} AND end_number <= ${bulk.last_end}`;
+        const listing = { where, order, limit: resultsPerRead };
+        const portion = await listItems({ pool, reads }, bulk, listing);
+        if (portion.length > 0) yield portion;
+        after = portion.at(-1)?.item.end_number ?? null;
         await serveOtherRequests();
       }
     },

@@ -74,6 +74,9 @@ const itemError = z
 const data = z.record(z.string(), z.unknown()).nullable().meta({
   description: 'The same object as `data` of the endpoint; null if the item is not completed.',
 });
+const itemRound = z
+  .int()
+  .meta({ description: 'Number of the attempt; `retry` starts the next one.' });
 
 /** Schema of an item. */
 export const bulkItemSchema = z
@@ -82,7 +85,7 @@ export const bulkItemSchema = z
     id: z.string().nullable(),
     use: z.string(),
     state: itemState,
-    round: z.int().meta({ description: 'Number of the attempt; `retry` starts the next one.' }),
+    round: itemRound,
     jobId: z.string().nullable(),
     price: z.number(),
     credits: z.number().meta({ description: 'Charged credits.' }),
@@ -99,11 +102,13 @@ export const bulkResultSchema = z
   .object({
     id: z.string().nullable(),
     index: z.int(),
+    round: itemRound,
     jobId: z.string().nullable(),
     status: itemState,
     credits: z.number(),
     data,
     error: itemError,
+    cursor: z.string().meta({ description: 'As `cursor`, returns the results after this one.' }),
   })
   .meta({ id: 'BulkResult' });
 export type BulkResult = z.infer<typeof bulkResultSchema>;
@@ -190,9 +195,11 @@ export function createBulkView({ publicBaseUrl, view }: { publicBaseUrl: string;
     resource: (bulk: BulkRecord): BulkResource => showBulk(bulk, publicBaseUrl),
     item: showItem,
     /** Renders a line of the results. */
-    async result(item: ItemWithJob): Promise<BulkResult> {
-      const { id, index, jobId, state, credits, data: result, error } = await showItem(item);
-      return { id, index, jobId, status: state, credits, data: result, error };
+    async result(ended: ItemWithJob): Promise<BulkResult> {
+      const { state: status, ...shown } = await showItem(ended);
+      const { id, index, round, jobId, credits, data: result, error } = shown;
+      const cursor = String(ended.item.end_number);
+      return { id, index, round, jobId, status, credits, data: result, error, cursor };
     },
   };
 }
@@ -216,6 +223,7 @@ function estimateSeconds(bulk: BulkRecord): number | null {
 const columns = [
   'index',
   'id',
+  'round',
   'jobId',
   'status',
   'credits',
@@ -223,6 +231,7 @@ const columns = [
   'errorMessage',
   'urls',
   'data',
+  'cursor',
 ];
 
 /** First line of results as CSV (RFC 4180). */
@@ -232,15 +241,18 @@ export const csvHeader = `${columns.join(',')}\r\n`;
 export function formatCsvLine({
   index,
   id,
+  round,
   jobId,
   status,
   credits,
   error,
   data: result,
+  cursor,
 }: BulkResult): string {
   const json = result ? JSON.stringify(result) : '';
   const urls = listUrls(result).join(' ');
-  const cells = [index, id, jobId, status, credits, error?.code, error?.message, urls, json];
+  const failure = [error?.code, error?.message];
+  const cells = [index, id, round, jobId, status, credits, ...failure, urls, json, cursor];
   return `${cells.map((cell) => formatCell(cell ?? '')).join(',')}\r\n`;
 }
 

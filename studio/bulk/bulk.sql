@@ -2,6 +2,9 @@
 -- of its workflow, callers and the sweeper change it one after the other, and changes the items and
 -- their counts in one transaction. A job counts when its own row has ended, so that a repeated count
 -- finds nothing more.
+--
+-- An end of an item gets the number `bulk.last_end` + 1 + its index. Numbers are given under the lock,
+-- so a reader that has seen a number misses no smaller one.
 
 -- Returns the key that a bulk job acts with: its own or, after a rotation, the one that replaced it.
 -- No row if none of them may spend credits any more.
@@ -38,7 +41,7 @@ CREATE FUNCTION bulk_write(b bulk) RETURNS void LANGUAGE sql AS $$
     waiting = b.waiting, running = b.running, completed = b.completed, failed = b.failed,
     canceled = b.canceled, waiting_price = b.waiting_price, reserved = b.reserved,
     ended_price = b.ended_price, charged = b.charged, cancels_running = b.cancels_running,
-    unsignaled_since = b.unsignaled_since, completed_at = b.completed_at,
+    unsignaled_since = b.unsignaled_since, completed_at = b.completed_at, last_end = b.last_end,
     paused_at = CASE WHEN b.status <> 'paused' THEN NULL
       WHEN w.status = 'paused' AND w.stop_reason = b.stop_reason THEN w.paused_at ELSE clock_timestamp() END
   WHERE w.id = b.id
@@ -52,55 +55,60 @@ CREATE FUNCTION bulk_canceled_error() RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
 -- rejected, and those of a lost start. They keep the id of their job, which therefore starts once. In
 -- a canceled bulk job, which starts nothing more, they are canceled.
 CREATE FUNCTION bulk_return_items(INOUT b bulk, rejected jsonb, live jsonb) LANGUAGE plpgsql AS $$
-DECLARE items integer; price bigint; is_canceled boolean := b.status = 'canceled';
+DECLARE items integer; price bigint; last integer; is_canceled boolean := b.status = 'canceled';
 BEGIN
   IF b.running = 0 THEN RETURN; END IF;
   WITH returned AS (
     UPDATE bulk_item i SET state = CASE WHEN is_canceled THEN 'canceled' ELSE 'waiting' END,
       error = CASE WHEN is_canceled THEN bulk_canceled_error() END,
-      ended_at = CASE WHEN is_canceled THEN clock_timestamp() END
+      ended_at = CASE WHEN is_canceled THEN clock_timestamp() END,
+      end_number = CASE WHEN is_canceled THEN b.last_end + 1 + i.index END
     WHERE i.bulk_id = b.id AND i.state = 'running' AND NOT EXISTS (SELECT FROM job j WHERE j.id = i.job_id)
       AND (rejected ? i.job_id
         OR NOT live ? i.job_id AND i.claimed_at < clock_timestamp() - interval '10 seconds')
-    RETURNING i.price)
-  SELECT count(*), coalesce(sum(r.price), 0) INTO items, price FROM returned r;
+    RETURNING i.price, i.index)
+  SELECT count(*), coalesce(sum(r.price), 0), coalesce(max(r.index), -1) INTO items, price, last FROM returned r;
   b.running := b.running - items; b.reserved := b.reserved - price;
-  IF is_canceled THEN b.canceled := b.canceled + items; b.ended_price := b.ended_price + price;
+  IF is_canceled THEN
+    b.canceled := b.canceled + items; b.ended_price := b.ended_price + price; b.last_end := b.last_end + 1 + last;
   ELSE b.waiting := b.waiting + items; b.waiting_price := b.waiting_price + price;
   END IF;
 END $$;
 
 -- Counts the jobs that have ended since the last count.
 CREATE FUNCTION bulk_count_ends(INOUT b bulk) LANGUAGE plpgsql AS $$
-DECLARE e record;
+DECLARE e record; last integer := -1;
 BEGIN
   IF b.running = 0 THEN RETURN; END IF;
   FOR e IN
     UPDATE bulk_item i SET state = j.status, charged = coalesce(r.charged, 0), error = j.error,
-      ended_at = j.completed_at
+      ended_at = j.completed_at, end_number = b.last_end + 1 + i.index
     FROM job j JOIN reservation r ON r.id = j.id
     WHERE i.bulk_id = b.id AND i.state = 'running' AND j.id = i.job_id AND j.status <> 'open'
-    RETURNING i.state, i.price, i.charged
+    RETURNING i.index, i.state, i.price, i.charged
   LOOP
     b.running := b.running - 1;
     b.completed := b.completed + (e.state = 'completed')::integer;
     b.failed := b.failed + (e.state = 'failed')::integer;
     b.canceled := b.canceled + (e.state = 'canceled')::integer;
     b.reserved := b.reserved - e.price; b.ended_price := b.ended_price + e.price;
-    b.charged := b.charged + e.charged;
+    b.charged := b.charged + e.charged; last := greatest(last, e.index);
   END LOOP;
+  b.last_end := b.last_end + 1 + last;
 END $$;
 
 -- Fails waiting items that cannot be started: [{index, error: {code, message}}].
 CREATE FUNCTION bulk_fail_items(INOUT b bulk, failures jsonb) LANGUAGE plpgsql AS $$
-DECLARE items integer; price bigint;
+DECLARE items integer; price bigint; last integer;
 BEGIN
   WITH ended AS (
-    UPDATE bulk_item i SET state = 'failed', error = f.value->'error', ended_at = clock_timestamp()
+    UPDATE bulk_item i SET state = 'failed', error = f.value->'error', ended_at = clock_timestamp(),
+      end_number = b.last_end + 1 + i.index
     FROM jsonb_array_elements(failures) AS f
     WHERE i.bulk_id = b.id AND i.index = (f.value->>'index')::integer AND i.state = 'waiting'
-    RETURNING i.price)
-  SELECT count(*), coalesce(sum(e.price), 0) INTO items, price FROM ended e;
+    RETURNING i.price, i.index)
+  SELECT count(*), coalesce(sum(e.price), 0), coalesce(max(e.index), -1) INTO items, price, last FROM ended e;
+  b.last_end := b.last_end + 1 + last;
   b.waiting := b.waiting - items; b.failed := b.failed + items;
   b.waiting_price := b.waiting_price - price; b.ended_price := b.ended_price + price;
 END $$;
@@ -266,7 +274,7 @@ END $$;
 --   resume: {maxCredits?, maxFailedPercent?, concurrency?}, also of a stopped bulk job
 --   retry: starts failed items once more, also of an ended bulk job
 CREATE FUNCTION bulk_command(input jsonb) RETURNS json LANGUAGE plpgsql AS $$
-DECLARE b bulk; before bulk; items integer := 0; price bigint := 0; over json;
+DECLARE b bulk; before bulk; items integer := 0; price bigint := 0; last integer; over json;
 BEGIN
   SELECT * INTO b FROM bulk WHERE id = input->>'bulkId' AND organization_id = input->>'organizationId'
     AND status <> 'receiving' FOR UPDATE;
@@ -276,9 +284,11 @@ BEGIN
   WHEN 'cancel' THEN
     IF b.completed_at IS NOT NULL AND b.status <> 'stopped' THEN RETURN '"done"'; END IF;
     WITH ended AS (
-      UPDATE bulk_item i SET state = 'canceled', ended_at = clock_timestamp(), error = bulk_canceled_error()
-      WHERE i.bulk_id = b.id AND i.state = 'waiting' RETURNING i.price)
-    SELECT count(*), coalesce(sum(e.price), 0) INTO items, price FROM ended e;
+      UPDATE bulk_item i SET state = 'canceled', ended_at = clock_timestamp(), error = bulk_canceled_error(),
+        end_number = b.last_end + 1 + i.index
+      WHERE i.bulk_id = b.id AND i.state = 'waiting' RETURNING i.price, i.index)
+    SELECT count(*), coalesce(sum(e.price), 0), coalesce(max(e.index), -1) INTO items, price, last FROM ended e;
+    b.last_end := b.last_end + 1 + last;
     b.waiting := b.waiting - items; b.canceled := b.canceled + items;
     b.waiting_price := b.waiting_price - price; b.ended_price := b.ended_price + price;
     b.status := 'canceled'; b.stop_reason := NULL; b.resume_at := NULL; b.completed_at := NULL;
@@ -311,7 +321,7 @@ BEGIN
   END IF;
   IF input->>'command' = 'retry' THEN
     UPDATE bulk_item i SET state = 'waiting', round = i.round + 1, job_id = NULL, error = NULL,
-      postponed = 0, charged = 0, ended_at = NULL
+      postponed = 0, charged = 0, ended_at = NULL, end_number = NULL
     WHERE i.bulk_id = b.id AND i.state = 'failed';
   END IF;
   IF b IS NOT DISTINCT FROM before THEN RETURN '"unchanged"'; END IF;

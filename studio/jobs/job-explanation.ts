@@ -2,7 +2,8 @@
 import { errorTable } from '../../domain/errors.ts';
 import { keysOf, toResponse } from '../../domain/json.ts';
 import { z } from 'zod';
-import type { JobCall, JobRecord, JobCaller } from './job-reads.ts';
+import { finishStep } from '../capabilities/pipelines.ts';
+import { pipelineStepId, type JobCall, type JobRecord, type JobCaller } from './job-reads.ts';
 import type { WebhookRecord, WebhookAttempt } from '../../webhooks/webhooks.ts';
 import type { JobWorkflow } from './job-workflow.ts';
 import { formatCredits } from '../../domain/credits.ts';
@@ -117,6 +118,7 @@ const time = z.iso.datetime();
 export const stepSchema = z
   .object({
     name: z.enum(['reserve', 'pause', 'submit', 'wait', 'store', 'charge', 'release', 'webhook']),
+    step: pipelineStepId,
     state: z.enum(['waiting', 'running', 'done', 'failed']),
     call: z.int().nullable().meta({
       description: 'Zero-based index of the provider call; null for a step of the whole job.',
@@ -135,7 +137,13 @@ type Step = Omit<ShownStep, 'startedAt' | 'endedAt'> & {
   endedAtMs: number | null;
 };
 
-const noCallFields = { call: null, provider: null, providerRequestId: null, attempts: null };
+const noCallFields = {
+  step: null,
+  call: null,
+  provider: null,
+  providerRequestId: null,
+  attempts: null,
+};
 
 /** Lists the steps of a job. */
 export function listSteps(
@@ -144,24 +152,46 @@ export function listSteps(
   webhook: WebhookRecord | null,
 ): ShownStep[] {
   const reservedAt = { startedAtMs: job.createdAtMs, endedAtMs: job.createdAtMs };
-  const steps: Step[] = [
-    { ...noCallFields, name: 'reserve', state: 'done', ...reservedAt },
+  const listed = markFailure(job.status === 'failed', [
     ...calls.flatMap((call) => listCallSteps(job, call)),
     ...buildStoreStep(job, calls),
+  ]);
+  const steps: Step[] = [
+    { ...noCallFields, name: 'reserve', state: 'done', ...reservedAt },
+    ...(job.steps ? calls.flatMap((call) => listStepsOfPipelineCall(job, call)) : listed),
     ...buildEndStep(job),
     ...(webhook ? [buildWebhookStep(webhook)] : []),
   ];
-  return markFailure(job, steps).map(toResponse);
+  return steps.map(toResponse);
+}
+
+/** Lists the steps of a call of a pipeline. Each of them stores its own result, or fails on its own. */
+function listStepsOfPipelineCall(job: JobRecord, call: JobCall): readonly Step[] {
+  const { index, step, provider, notifiedAtMs, answeredAtMs } = call;
+  const startedAtMs = notifiedAtMs ?? answeredAtMs;
+  const outputs = job.outputs?.find(({ callIndex }) => callIndex === index);
+  const isFailed = job.status === 'failed' || Boolean(outputs?.error && outputs.delivered === 0);
+  const store: Step = {
+    ...noCallFields,
+    name: 'store',
+    call: index,
+    provider,
+    state: answeredAtMs === null ? (job.status === 'open' ? 'running' : 'failed') : 'done',
+    startedAtMs,
+    endedAtMs: answeredAtMs ?? job.completedAtMs,
+  };
+  const steps = [...listCallSteps(job, call), ...(startedAtMs === null ? [] : [store])];
+  return markFailure(isFailed, steps).map((one) => ({ ...one, step }));
 }
 
 /**
- * Marks a step of a failed job as failed. If no `submit`, `wait` or `store` step has failed yet,
- * this is the last of them, because a provider may end a wait by rejecting the call.
+ * Marks the last of the `submit`, `wait` and `store` steps as failed, unless one of them has failed,
+ * because a provider may end a wait by rejecting the call.
  */
-function markFailure({ status }: JobRecord, steps: readonly Step[]): readonly Step[] {
+function markFailure(isFailed: boolean, steps: readonly Step[]): readonly Step[] {
   const isProviderStep = ({ name }: Step): boolean =>
     name === 'submit' || name === 'wait' || name === 'store';
-  if (status !== 'failed' || steps.some((step) => isProviderStep(step) && step.state === 'failed'))
+  if (!isFailed || steps.some((step) => isProviderStep(step) && step.state === 'failed'))
     return steps;
   const lastProviderStep = steps.findLast(isProviderStep);
   return steps.map((step) => (step === lastProviderStep ? { ...step, state: 'failed' } : step));
@@ -170,7 +200,7 @@ function markFailure({ status }: JobRecord, steps: readonly Step[]): readonly St
 function listCallSteps(job: JobRecord, call: JobCall): Step[] {
   const { index, provider, providerRequestId, attempts, state } = call;
   const { acceptedAtMs, answeredAtMs, notifiedAtMs } = call;
-  const callFields = { call: index, provider, providerRequestId };
+  const callFields = { step: null, call: index, provider, providerRequestId };
   const hasEnded = job.status !== 'open';
   const submittedAtMs = acceptedAtMs ?? answeredAtMs;
   const isAccepted = state === 'accepted' || state === 'answered';
@@ -228,6 +258,7 @@ function listEarlierSubmits({ index, routeIndex, begunAtMs, unacceptedSubmits }:
       const step: Step = {
         name: 'submit',
         state: 'failed',
+        step: null,
         call: index,
         provider,
         providerRequestId,
@@ -320,7 +351,7 @@ export function explainJob(evidence: JobEvidence): string {
       const reservedNote = charged === job.reserved ? '' : ` of ${reserved} reserved`;
       const count = (job.outputs ?? []).flatMap(({ artifacts }) => artifacts).length;
       const files = count === 1 ? '1 file' : `${count} files`;
-      return `Charged ${formatCredits(charged)}${reservedNote} to ${caller.organizationName}: ${listProviders(evidence)} delivered ${files} of ${job.model ?? job.type} in ${duration}${describePausesAndFailures(evidence)}${describeWebhook(evidence)}${describeRefund(evidence)}.`;
+      return `Charged ${formatCredits(charged)}${reservedNote} to ${caller.organizationName}: ${listProviders(evidence)} delivered ${files} of ${job.model ?? job.type} in ${duration}${describeFailedSteps(job)}${describePausesAndFailures(evidence)}${describeWebhook(evidence)}${describeRefund(evidence)}.`;
     }
     case 'canceled': {
       const cancelRequest = evidence.actions.find(
@@ -374,6 +405,15 @@ function describePausesAndFailures({ calls }: JobEvidence): string {
     return `${provider} did not accept ${attempts}${submits.at(-1)?.message})`;
   });
   return [...pause, ...failures].map((part) => `; ${part}`).join('');
+}
+
+/** Describes the steps of a pipeline that did not deliver, except those that were skipped. */
+function describeFailedSteps({ steps, outputs }: JobRecord): string {
+  return (steps ?? [])
+    .map((step) => finishStep(step, outputs ?? []))
+    .filter(({ status }) => status === 'failed')
+    .map(({ step, error }) => `; the step ${step.id} failed: ${error?.code}, ${error?.message}`)
+    .join('');
 }
 
 function listProviders({ calls, job }: JobEvidence): string {

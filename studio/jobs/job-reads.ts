@@ -106,14 +106,25 @@ function selectByText(search: JobSearch): FragmentSqlToken {
 
 const escapeWildcards = (text: string): string => text.replace(/[\\%_]/g, String.raw`\$&`);
 
+/** Schema of the id of the step to which something in a job belongs. */
+export const pipelineStepId = z
+  .string()
+  .nullable()
+  .meta({ description: 'Id of the step of a pipeline; null in other jobs.' });
+
 const providerErrorType = z
   .string()
   .nullable()
   .meta({ description: 'Provider’s own type or code of the error; null if it sent none.' });
 
+/** Selects the id of the pipeline step to which a call `c` of a job `j` belongs; null in other jobs. */
+export const stepOfCall = sql.fragment`(SELECT s->>'id' FROM jsonb_array_elements(j.steps) AS s
+  WHERE c.call_index - (s->'calls'->>0)::integer BETWEEN 0 AND (s->'calls'->>1)::integer - 1)`;
+
 /** Schema of a provider call. */
 export const jobCall = z.object({
   index: z.int(),
+  step: pipelineStepId,
   routeIndex: z.int(),
   provider: z.string(),
   /** Endpoint of the provider, for example fal's endpoint id; null if it was not recorded. */
@@ -152,7 +163,7 @@ export type JobCall = z.infer<typeof jobCall>;
 export function createReadCalls(pool: DatabasePool) {
   return (jobId: string): Promise<readonly JobCall[]> =>
     pool.any(sql.type(jobCall)`
-      SELECT c.call_index AS index, c.route_index AS "routeIndex", c.provider, c.provider_endpoint AS "providerEndpoint", c.state,
+      SELECT c.call_index AS index, ${stepOfCall} AS step, c.route_index AS "routeIndex", c.provider, c.provider_endpoint AS "providerEndpoint", c.state,
         c.operation, c.provider_request_id AS "providerRequestId",
         c.provider_error_type AS "providerErrorType", c.attempts,
         c.unaccepted_submits AS "unacceptedSubmits", c.paused_at AS "pausedAtMs",
@@ -160,7 +171,7 @@ export function createReadCalls(pool: DatabasePool) {
         (SELECT min(n.received_at) FROM provider_notification n
           WHERE n.job_id = c.job_id AND n.call_index = c.call_index) AS "notifiedAtMs",
         c.updated_at AS "updatedAtMs"
-      FROM provider_call c
+      FROM provider_call c LEFT JOIN job j ON j.id = c.job_id
       WHERE c.job_id = ${jobId} ORDER BY c.call_index`);
 }
 

@@ -5,6 +5,7 @@
 import { formatCredits } from '../../domain/credits.ts';
 import { errorTable } from '../../domain/errors.ts';
 import { providerDefinitions } from '../../providers/provider-registry.ts';
+import { finishStep } from '../capabilities/pipelines.ts';
 import type { JobCall, JobRecord } from './job-reads.ts';
 
 /** Time after which a submit that a provider should confirm at once counts as unconfirmed. */
@@ -19,7 +20,15 @@ export interface JobStatement {
 
 type StatementJob = Pick<
   JobRecord,
-  'status' | 'reserved' | 'charged' | 'refunded' | 'error' | 'deadlineAtMs' | 'verifying'
+  | 'status'
+  | 'reserved'
+  | 'charged'
+  | 'refunded'
+  | 'error'
+  | 'deadlineAtMs'
+  | 'verifying'
+  | 'steps'
+  | 'outputs'
 >;
 
 /** Describes the state of a job and its credits. */
@@ -35,7 +44,7 @@ export function describeJob(job: StatementJob, calls: readonly JobCall[]): JobSt
           ? ` ${formatCredits(job.reserved - charged)} of the reserved ${reserved} were released.`
           : '';
       const refund = job.refunded > 0 ? ` ${formatCredits(job.refunded)} were refunded.` : '';
-      const why = `The result was delivered, and ${formatCredits(charged)} were charged.${rest}${refund}`;
+      const why = `${describeDelivery(job)}, and ${formatCredits(charged)} were charged.${rest}${refund}`;
       return { why, outcomeUnknown: false };
     }
     case 'canceled':
@@ -58,6 +67,17 @@ export function describeJob(job: StatementJob, calls: readonly JobCall[]): JobSt
   }
 }
 
+/** Describes which steps of a pipeline delivered, or that the result of another job was delivered. */
+function describeDelivery({ steps, outputs }: StatementJob): string {
+  if (!steps) return 'The result was delivered';
+  const finished = steps.map((step) => finishStep(step, outputs ?? []));
+  const count = finished.filter(({ status }) => status === 'completed').length;
+  const failed = finished.filter(({ status }) => status === 'failed');
+  const names = failed.map(({ step, error }) => `${step.id} failed with ${error?.code}`);
+  const note = failed.length > 0 ? ` (${names.join(', ')})` : '';
+  return `${count} of ${steps.length} steps delivered${note}`;
+}
+
 /** Describes the call that holds up an open job the most. */
 function describeOpenJob(job: StatementJob, calls: readonly JobCall[]): JobStatement {
   const decidedBy = `Decided by ${formatTime(job.deadlineAtMs)}`;
@@ -69,9 +89,10 @@ function describeOpenJob(job: StatementJob, calls: readonly JobCall[]): JobState
       Date.now() - findSentMs(call) > confirmationMs);
   const unconfirmed = calls.find(isUnconfirmed);
   if (unconfirmed) {
-    const { provider, state } = unconfirmed;
-    const verb =
+    const { provider, state, step } = unconfirmed;
+    const report =
       state === 'accepted' ? 'has not reported the result' : 'has not confirmed the call';
+    const verb = step === null ? report : `${report} of the step ${step}`;
     const why = `${provider} ${verb}. It is not sent again. ${decidedBy}; nothing is charged unless ${provider} delivers.`;
     return { why, outcomeUnknown: true };
   }
@@ -88,16 +109,21 @@ const findSentMs = ({ begunAtMs, unacceptedSubmits }: JobCall): number =>
 function describeProgress(calls: readonly JobCall[]): string {
   const find = (state: JobCall['state']) => calls.find((call) => call.state === state);
   const waiting = find('waiting');
-  if (waiting) return `The call waits until ${waiting.provider} is resumed.`;
+  if (waiting) return `The ${nameCall(waiting)} waits until ${waiting.provider} is resumed.`;
   const rejected = find('not_accepted');
   if (rejected) {
     const count = rejected.attempts === 1 ? 'once' : `${rejected.attempts} times`;
-    return `${rejected.provider} did not accept the call ${count}; it is sent again.`;
+    return `${rejected.provider} did not accept the ${nameCall(rejected)} ${count}; it is sent again.`;
   }
   const running = find('accepted') ?? find('begun');
-  if (running) return `${running.provider} is working on it.`;
+  if (running) {
+    const subject = running.step === null ? 'it' : `the step ${running.step}`;
+    return `${running.provider} is working on ${subject}.`;
+  }
   return calls.length === 0 ? 'The job is about to be sent.' : 'The result is being stored.';
 }
+
+const nameCall = ({ step }: JobCall): string => (step === null ? 'call' : `step ${step}`);
 
 /** Formats a time in UTC, with its date unless it is within the next twelve hours. */
 function formatTime(timeMs: number): string {

@@ -4,12 +4,12 @@ import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
 import { formatDuration } from './job-explanation.ts';
+import { pipelineStepId, stepOfCall } from './job-reads.ts';
 import { readWorkflow, type JobWorkflow } from './job-workflow.ts';
 
 const openCall = z.object({
   index: z.number(),
-  /** Id of the step of a pipeline; null in other jobs. */
-  step: z.string().nullable(),
+  step: pipelineStepId,
   provider: z.string(),
   state: z.enum(['waiting', 'begun', 'not_accepted', 'accepted', 'answered', 'unknown']),
   providerRequestId: z.string().nullable(),
@@ -62,8 +62,7 @@ const selectReservations = (where: FragmentSqlToken): FragmentSqlToken => sql.fr
     r.owner_missing_at AS "ownerMissingAtMs", j.verifying,
     (SELECT bulk_id FROM bulk_item WHERE job_id = r.id LIMIT 1) AS "bulkId",
     coalesce((SELECT jsonb_agg(jsonb_build_object('index', c.call_index,
-        'step', (SELECT s->>'id' FROM jsonb_array_elements(j.steps) AS s
-          WHERE c.call_index - (s->'calls'->>0)::integer BETWEEN 0 AND (s->'calls'->>1)::integer - 1),
+        'step', ${stepOfCall},
         'provider', c.provider, 'state', c.state, 'providerRequestId', c.provider_request_id,
         'sinceMs', unix_ms(c.begun_at), 'updatedAtMs', unix_ms(c.updated_at), 'paused',
         CASE WHEN p.provider IS NOT NULL THEN jsonb_build_object('actor', p.actor,

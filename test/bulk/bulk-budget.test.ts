@@ -5,7 +5,10 @@
 import { expect, it } from 'vitest';
 import { sql } from 'slonik';
 import { z } from 'zod';
+import { asJson } from '../../domain/json.ts';
 import { createLedger } from '../../ledger/ledger.ts';
+import { createBulkReads } from '../../studio/bulk/bulk-reads.ts';
+import { createJobReads } from '../../studio/jobs/job-reads.ts';
 import { command } from '../../platform/database.ts';
 import { createCaller } from '../harness/callers.ts';
 import { useDatabase } from '../harness/database.ts';
@@ -47,6 +50,9 @@ async function runBulk(seed: number): Promise<void> {
   await pool.query(command`INSERT INTO bulk_item (bulk_id, index, type, request, price)
     SELECT ${bulkId}, ordinality - 1, 'imageGenerate', '{}', price
     FROM unnest(${sql.array(prices, 'int8')}) WITH ORDINALITY AS p (price, ordinality)`);
+  const reads = createBulkReads(pool, createJobReads(pool));
+  const seen = new Map<string, string>();
+  let cursor = 0;
   const live = new Set<string>();
   const reserved = new Map<string, number>();
   let rejected: string[] = [];
@@ -58,6 +64,20 @@ async function runBulk(seed: number): Promise<void> {
     rejected = [];
     const row = z.object({ state });
     return pool.oneFirst(sql.type(row)`SELECT bulk_advance(${sql.jsonb(input)}) AS state`);
+  }
+
+  /** Reads the results after the cursor, as a caller does: each end of an item is new. */
+  async function readResults(): Promise<void> {
+    const bulk = await reads.read(organizationId, bulkId);
+    if (!bulk) throw new Error('the bulk job exists');
+    for await (const portion of reads.results(bulk, cursor)) {
+      for (const { item } of portion) {
+        const end = `${item.index} ${item.round}`;
+        expect(seen.has(end), `seed ${seed}`).toBe(false);
+        seen.set(end, item.state);
+        cursor = item.end_number ?? 0;
+      }
+    }
   }
 
   /** Starts a job as its workflow does: the ledger reserves its price or rejects it. */
@@ -146,6 +166,12 @@ async function runBulk(seed: number): Promise<void> {
     const age = `UPDATE bulk_item SET claimed_at = claimed_at - interval '1 minute' WHERE bulk_id = $1`;
     if (random() < 0.3) await database.query(age, [bulkId]);
     for (let ends = draw(3); ends > 0; ends -= 1) await endOne();
+    if (random() < 0.3) await readResults();
+    const retry = { bulkId, organizationId, command: 'retry', bulksMax: 5, itemsMax: 20_000 };
+    if (steps < 100 && random() < 0.1)
+      await pool.query(command`SELECT bulk_command(${sql.jsonb(retry)})`);
+    const cancel = { bulkId, organizationId, command: 'cancel' };
+    if (random() < 0.02) await pool.query(command`SELECT bulk_command(${sql.jsonb(cancel)})`);
     if (steps > 300) await database.query(age, [bulkId]);
   }
   const [bulk] = await database.query<{ charged: string; completed_at: Date | null }>(
@@ -153,6 +179,12 @@ async function runBulk(seed: number): Promise<void> {
     [bulkId],
   );
   expect(bulk?.completed_at, `seed ${seed}`).not.toBeNull();
+  await readResults();
+  const items = await database.query<{ end: string; state: string }>(
+    `SELECT index || ' ' || round AS end, state FROM bulk_item WHERE bulk_id = $1 AND ended_at IS NOT NULL`,
+    [bulkId],
+  );
+  for (const item of items) expect(seen.get(item.end), `seed ${seed}`).toBe(item.state);
   const charged = [...ended.values()].reduce((sum, amount) => sum + amount, 0);
   expect(Number(bulk?.charged), `seed ${seed}`).toBe(charged);
   expect(charged, `seed ${seed}`).toBeLessThanOrEqual(budget);
@@ -169,31 +201,62 @@ it('200 random bulk jobs never pass their budget, and each item ends once', asyn
   expect(await database.audit()).toEqual([]);
 }, 1_800_000);
 
-it('an item whose reservation is rejected after the cancellation of its bulk job is canceled', async () => {
+/** Creates a bulk job of waiting items with the price 5, of which one may run. */
+async function createBulk(name: string, items: number) {
   const { pool } = database;
   const { organizationId, keyId } = await createCaller(pool, 'pepper', { amountMicro: 1 });
-  const bulkId = `bulk_canceled_${organizationId}`;
+  const bulkId = `bulk_${name}_${organizationId}`;
+  const price = 5 * items;
   await pool.query(command`INSERT INTO bulk (id, organization_id, key_id, request_id, status,
       concurrency, max_credits, total, waiting, estimated, waiting_price)
-    VALUES (${bulkId}, ${organizationId}, ${keyId}, 'req', 'in_progress', 1, 10, 1, 1, 5, 5)`);
+    VALUES (${bulkId}, ${organizationId}, ${keyId}, 'req', 'in_progress', 1, 10, ${items}, ${items}, ${price}, ${price})`);
   await pool.query(command`INSERT INTO bulk_item (bulk_id, index, type, request, price)
-    VALUES (${bulkId}, 0, 'imageGenerate', '{}', 5)`);
-  const jobId = 'job_rejected';
-  const starts = [{ index: 0, jobId, price: 5 }];
-  await pool.query(
-    command`SELECT bulk_start_items(${sql.jsonb({ bulkId, starts, failures: [] })})`,
+    SELECT ${bulkId}, n, 'imageGenerate', '{}', 5 FROM generate_series(0, ${items - 1}) AS n`);
+  return { bulkId, organizationId };
+}
+
+/** Calls a function of bulk.sql. */
+function callBulk(name: 'advance' | 'command' | 'start_items', input: object) {
+  const result = z.object({ result: z.unknown() });
+  const functionName = sql.identifier([`bulk_${name}`]);
+  return database.pool.oneFirst(
+    sql.type(result)`SELECT ${functionName}(${sql.jsonb(asJson(input))}) AS result`,
   );
-  await pool.query(
-    command`SELECT bulk_command(${sql.jsonb({ bulkId, organizationId, command: 'cancel' })})`,
-  );
-  const input = sql.jsonb({ bulkId, live: [], rejected: [jobId], itemsMax: 8 });
-  const row = z.object({ state: z.looseObject({}) });
-  const left = await pool.oneFirst(sql.type(row)`SELECT bulk_advance(${input}) AS state`);
-  expect(left).toMatchObject({
+}
+
+const starts = [{ index: 0, jobId: 'job_rejected', price: 5 }];
+
+it('an item whose reservation is rejected after the cancellation of its bulk job is canceled', async () => {
+  const { bulkId, organizationId } = await createBulk('canceled', 1);
+  expect(await callBulk('start_items', { bulkId, starts, failures: [] })).toEqual([0]);
+  await callBulk('command', { bulkId, organizationId, command: 'cancel' });
+  const rejected = starts.map(({ jobId }) => jobId);
+  expect(await callBulk('advance', { bulkId, live: [], rejected, itemsMax: 8 })).toMatchObject({
     status: 'canceled',
     done: true,
     waiting: 0,
     running: 0,
     canceled: 1,
   });
+});
+
+it.each(['pause', 'cancel'])(
+  'an item that was planned before %s does not start',
+  async (commandName) => {
+    const { bulkId, organizationId } = await createBulk(commandName, 1);
+    await callBulk('command', { bulkId, organizationId, command: commandName });
+    expect(await callBulk('start_items', { bulkId, starts, failures: [] })).toEqual([]);
+  },
+);
+
+it('each of many results is read once', async () => {
+  const { bulkId, organizationId } = await createBulk('many', 130);
+  const failures = Array.from({ length: 130 }, (_, index) => ({ index, error: null }));
+  await callBulk('start_items', { bulkId, starts: [], failures });
+  const reads = createBulkReads(database.pool, createJobReads(database.pool));
+  const bulk = await reads.read(organizationId, bulkId);
+  const read: number[] = [];
+  for await (const portion of bulk ? reads.results(bulk, 0) : [])
+    read.push(...portion.map(({ item }) => item.index));
+  expect(read).toEqual(failures.map(({ index }) => index));
 });

@@ -1,4 +1,5 @@
 import { describe, expect, it } from 'vitest';
+import { newId } from '../../domain/ids.ts';
 import type { BulkItemResource, BulkResource, BulkResult } from '../../studio/bulk/bulk-view.ts';
 import { useOwnGateway, type TestCaller } from '../harness/gateway.ts';
 import { drawDisc } from '../harness/media.ts';
@@ -64,8 +65,8 @@ async function untilDone(bulkId: string, key?: string): Promise<BulkResource> {
   }
 }
 
-async function readResults(bulkId: string): Promise<BulkResult[]> {
-  const response = await fetch(`${gateway.url}${path}/${bulkId}/results`, {
+async function readResults(bulkId: string, cursor = '0'): Promise<BulkResult[]> {
+  const response = await fetch(`${gateway.url}${path}/${bulkId}/results?cursor=${cursor}`, {
     headers: { authorization: `Bearer ${gateway.caller.key}` },
   });
   const lines = (await response.text()).split('\n').filter(Boolean);
@@ -82,7 +83,7 @@ describe('a bulk job', () => {
       counts: { total: 12, waiting: 0, running: 0, completed: 12, failed: 0, canceled: 0 },
       credits: { reserved: 0, charged: accepted.credits.estimated },
     });
-    const results = await readResults(bulkId);
+    const results = (await readResults(bulkId)).toSorted((one, two) => one.index - two.index);
     expect(results.map(({ id, index }) => [id, index])).toEqual(
       Array.from({ length: 12 }, (_, index) => [`n${index}`, index]),
     );
@@ -95,7 +96,10 @@ describe('a bulk job', () => {
     const job = await gateway.call(`/api/v1/studio/jobs/${jobId}`);
     expect(job.body.data).toMatchObject({ status: 'completed', metadata: { shop: 'x' } });
     const child = await gateway.getWorkflow(jobId).describe();
-    expect(child.raw.workflowExecutionInfo?.parentExecution?.workflowId).toBe(bulkId);
+    const { parentExecution, priority } = child.raw.workflowExecutionInfo ?? {};
+    expect(parentExecution?.workflowId).toBe(bulkId);
+    // Single jobs have the default priority 3, and go first.
+    expect(priority?.priorityKey).toBe(4);
   });
 
   it('takes NDJSON with a byte order mark, CRLF, blank lines and options', async () => {
@@ -251,6 +255,12 @@ describe('a bulk job', () => {
       return bulk.status === 'paused' && bulk;
     });
     expect(paused.stopReason).toBe('INSUFFICIENT_CREDITS');
+    // An item whose start was lost keeps the id of its job.
+    const jobId = newId('job');
+    await gateway.database.query(
+      `UPDATE bulk_item SET job_id = $2 WHERE bulk_id = $1 AND index = 5 AND state = 'waiting'`,
+      [bulkId, jobId],
+    );
     await gateway.admin(`/organizations/${caller.organizationId}/grants`, {
       credits: 100,
       id: 'more',
@@ -259,6 +269,11 @@ describe('a bulk job', () => {
       status: 'completed',
       counts: { completed: 6 },
     });
+    const { body } = await gateway.call<{ data: { status: string } }>(
+      `/api/v1/studio/jobs/${jobId}`,
+      { key: caller.key },
+    );
+    expect(body.data.status).toBe('completed');
   });
 
   it('pauses, resumes and cancels on request', async () => {
@@ -293,11 +308,26 @@ describe('a bulk job', () => {
     );
     expect(failed.body).toMatchObject({ hasMore: true, nextCursor: '0' });
     expect(failed.body.data[0]?.error?.code).toBeDefined();
+    const next = await gateway.call<Body<BulkItemResource[]>>(
+      `${path}/${bulkId}/items?state=failed&limit=1&cursor=0`,
+    );
+    expect(next.body).toMatchObject({ data: [{ index: 1 }], hasMore: false, nextCursor: null });
+    const results = await readResults(bulkId);
+    expect(results.map(({ index }) => index).toSorted()).toEqual([0, 1, 2]);
     expect((await post(bulkId, 'retry')).status).toBe(200);
     expect(await untilDone(bulkId)).toMatchObject({
       status: 'completed',
       counts: { completed: 3, failed: 0 },
     });
+    const { cursor = '' } = results.at(-1) ?? {};
+    const retried = await readResults(bulkId, cursor);
+    expect(retried.map(({ index }) => index).toSorted()).toEqual([0, 1]);
+    for (const result of retried) expect(result).toMatchObject({ status: 'completed', round: 2 });
+    expect(await readResults(bulkId, retried.at(-1)?.cursor)).toEqual([]);
+    for (const wrong of ['-1', 'x', '1'.repeat(16)]) {
+      const rejected = await gateway.call<Body>(`${path}/${bulkId}/results?cursor=${wrong}`);
+      expect([rejected.status, rejected.body.details]).toMatchObject([400, [{ path: 'cursor' }]]);
+    }
     expect((await post(bulkId, 'retry')).status).toBe(409);
   });
 

@@ -25,9 +25,15 @@ export interface Answer {
       status: string;
       phase: string;
       why: string;
+      done: boolean;
       error: object | null;
       key: string;
-      result: { images: { url: string }[] };
+      billing: { charged: number };
+      /** Images of a picture job, and steps of a pipeline. */
+      result: {
+        images: { url: string }[];
+        steps: { id: string; status: string; credits: number }[];
+      };
     };
     /** The secret of `/api/v1/webhooks/secret`. */
     secret: string;

@@ -12,8 +12,8 @@ import { openDatabase } from '../../platform/database.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { requestPatiently, type PatientAnswer } from './caller.ts';
 import { createCalls } from './calls.ts';
-import type { Kind } from './kinds.ts';
-import { points, type Point } from './points.ts';
+import { kinds as allKinds, type Kind } from './kinds.ts';
+import { points, type Arrival, type Point } from './points.ts';
 import type { FaultStack, Part } from './stack.ts';
 
 /** Processes that can be killed. */
@@ -61,9 +61,7 @@ const answerTimeoutMs = 120_000;
 export async function runColumn(stack: FaultStack, column: Column): Promise<CellResult[]> {
   const { victim, point } = column;
   stack.takeLost();
-  if (point === 'waiting') await setSandboxFaults(stack, 'slow:4s');
-  else stack.control.arm(point);
-  const running = column.kinds.map((kind) => begin(stack, kind));
+  const running = await beginAll(stack, column);
   const missing = await gather(stack, { point, running });
   await stack.kill(victim);
   stack.control.release();
@@ -83,6 +81,7 @@ export async function runColumn(stack: FaultStack, column: Column): Promise<Cell
         ...(missing.has(tag) ? ['never came to the point'] : []),
         ...(await checkJob(stack, { tag, answer })),
         ...checkLiveness(column, { kind, answer, submits }),
+        ...(kind.middle ? await checkSteps(stack, answer, listLost(column)) : []),
         ...shared,
       ];
       const kept = answer.outcome === 'completed' ? 'completed' : 'released';
@@ -98,6 +97,33 @@ export async function runColumn(stack: FaultStack, column: Column): Promise<Cell
     }),
   );
 }
+
+/** Begins all jobs of a column; they will wait at its point. */
+async function beginAll(stack: FaultStack, { point, kinds }: Column): Promise<Running[]> {
+  const waits = ({ subject, call }: Arrival) => isHeld(stack, subject, call);
+  if (point !== 'waiting') {
+    stack.control.arm(point, waits);
+    return kinds.map((kind) => begin(stack, kind));
+  }
+  // The first step of a pipeline is not slow, so that a later one waits for its provider.
+  stack.control.arm('between-steps', waits);
+  const pipelines = kinds.filter(({ middle }) => middle).map((kind) => begin(stack, kind));
+  await gather(stack, { point: 'between-steps', running: pipelines });
+  await setSandboxFaults(stack, 'slow:4s');
+  const others = kinds.filter(({ middle }) => !middle).map((kind) => begin(stack, kind));
+  stack.control.release();
+  return [...pipelines, ...others];
+}
+
+/** Returns whether a call waits at a point: every one but those outside the middle of a pipeline. */
+async function isHeld(stack: FaultStack, jobId: string, call: number | null): Promise<boolean> {
+  if (call === null) return true;
+  const [job] = await stack.query<{ type: string }>('SELECT type FROM job WHERE id = $1', [jobId]);
+  const middle = findMiddle(job?.type);
+  return !middle || middle.includes(call);
+}
+
+const findMiddle = (type: string | undefined) => allKinds.find(({ name }) => name === type)?.middle;
 
 function begin(stack: FaultStack, kind: Kind): Running {
   const tag = `fault-${randomUUID()}`;
@@ -138,13 +164,18 @@ async function arrivedTags(
   { point, tags }: { point: Point; tags: string[] },
 ): Promise<Set<string>> {
   const { arrived } = stack.control;
-  if (point === 'not-answered') return new Set(arrived());
+  if (point === 'not-answered') return new Set(arrived().keys());
   // Before its start a job has no row with a tag, so only the number of jobs is known.
   if (point === 'before-start') return new Set(tags.slice(0, arrived().size));
   const jobs = await readJobs(stack, tags);
   const here = await Promise.all(
-    jobs.map(async ({ id, tag, accepted }) => {
-      if (point !== 'waiting') return arrived().has(id) ? tag : null;
+    jobs.map(async ({ id, tag, type, accepted }) => {
+      if (point !== 'waiting') {
+        const calls = arrived().get(id);
+        const middle = findMiddle(type) ?? [];
+        const isThere = calls && (calls.has(null) || middle.every((call) => calls.has(call)));
+        return isThere ? tag : null;
+      }
       return accepted && (await createCalls(stack).countAccepted(id)) > 0 ? tag : null;
     }),
   );
@@ -155,9 +186,10 @@ async function arrivedTags(
 export interface JobRow {
   id: string;
   tag: string;
+  type: string;
   status: string;
   state: string;
-  /** True if no call to fal waits for the response to its submit. */
+  /** True if no call to fal waits for the response to its submit, and in a pipeline, one for its end. */
   accepted: boolean;
   entries: string[];
 }
@@ -165,9 +197,11 @@ export interface JobRow {
 /** Returns the jobs of requests with these tags. */
 export async function readJobs(stack: FaultStack, tags: string[]): Promise<JobRow[]> {
   return stack.query<JobRow>(
-    `SELECT j.id, j.request_id AS tag, j.status, r.state,
+    `SELECT j.id, j.request_id AS tag, j.type, j.status, r.state,
        NOT EXISTS (SELECT FROM provider_call c WHERE c.job_id = j.id
-         AND c.state <> 'accepted' AND c.provider = 'fal') AS accepted,
+         AND c.state NOT IN ('accepted', 'answered') AND c.provider = 'fal')
+       AND (j.steps IS NULL OR EXISTS (SELECT FROM provider_call c WHERE c.job_id = j.id
+         AND c.state = 'accepted')) AS accepted,
        ARRAY(SELECT e.kind::text FROM ledger_entry e WHERE e.reservation_id = j.id ORDER BY e.sequence)
          AS entries
      FROM job j JOIN reservation r ON r.id = j.id WHERE j.request_id = ANY($1)`,
@@ -198,6 +232,7 @@ export async function checkJob(
 
 /** Returns whether jobs of a kind reach a point. */
 export function reaches(kind: Kind, point: Point): boolean {
+  if (point === 'between-steps') return kind.middle !== undefined;
   return !kind.storesNothing || (point !== 'result-known' && point !== 'mid-store');
 }
 
@@ -218,6 +253,48 @@ function checkLiveness(
   if (seen.answer.outcome === 'completed' || seen.submits === 0) return [];
   if (seen.kind.answersOnce && holders.includes(victim) && inTheAir.includes(point)) return [];
   return [`the provider took it, but the job failed: ${seen.answer.code}`];
+}
+
+interface StepsReply {
+  data: {
+    billing: { charged: number };
+    result: { steps: { id: string; status: string; credits: number; error: { code: string } | null }[] };
+  };
+}
+
+/** Lists the steps of a pipeline whose calls may be lost with a process. */
+function listLost({ victim, point }: Column): string[] {
+  const isUnsent = victim === 'worker' && point === 'before-submit';
+  const isLost = holders.includes(victim) && inTheAir.includes(point);
+  return [...(isUnsent ? ['cut'] : []), ...(isLost ? ['voice'] : [])];
+}
+
+/**
+ * Checks that a pipeline was charged the sum of its delivered steps, and that each step delivered
+ * unless its call was lost with a process, or takes the result of such a step.
+ */
+export async function checkSteps(
+  stack: FaultStack,
+  { jobId, outcome }: PatientAnswer,
+  lost: readonly string[],
+): Promise<string[]> {
+  if (outcome !== 'completed') return [];
+  const response = await fetch(`${stack.url}/api/v1/studio/jobs/${jobId}`, {
+    headers: { authorization: `Bearer ${stack.caller.key}` },
+  });
+  const { billing, result } = ((await response.json()) as StepsReply).data;
+  const sum = result.steps.reduce((total, { credits }) => total + credits, 0);
+  const wrong = result.steps.filter(({ id, status, error }) => {
+    if (status === 'completed') return false;
+    if (status === 'skipped') return id !== 'large' || !lost.includes('cut');
+    return !lost.includes(id) || error?.code !== 'OUTCOME_UNKNOWN';
+  });
+  return [
+    ...wrong.map(({ id, status, error }) => `the step ${id} is ${status}: ${error?.code}`),
+    ...(Math.abs(sum - billing.charged) < 1e-6
+      ? []
+      : [`charged ${billing.charged}, but the steps cost ${sum}`]),
+  ];
 }
 
 /** Waits until no reservation is open; returns a violation if one stays open. */

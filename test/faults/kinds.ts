@@ -16,35 +16,35 @@ export interface Kind {
   answersOnce?: true;
   /** True if the result is data only, so that nothing is stored. */
   storesNothing?: true;
+  /**
+   * Indexes of the calls at which a pipeline waits, in steps in its middle: one of a provider that
+   * queues and, at the same time, one of a provider that answers once.
+   */
+  middle?: readonly number[];
 }
 
 const kind = (
   name: string,
   path: string,
   body: Kind['body'],
-  properties: Pick<Kind, 'answersOnce' | 'storesNothing'> = {},
+  properties: Pick<Kind, 'answersOnce' | 'storesNothing' | 'middle'> = {},
 ): Kind => ({ name, path: `/api/v1/studio/${path}`, body, ...properties });
 const once = { answersOnce: true } as const;
 const fromPicture: Kind['body'] = ({ picture }) => ({ imageUrl: picture });
 const fromFilm: Kind['body'] = ({ film }) => ({ videoUrl: film });
 const fromWords: Kind['body'] = (_, prompt) => ({ prompt });
 
-/** Steps of a pipeline; two of them take the result of the first, and one that of another. */
-const steps: Kind['body'] = (_, prompt) => ({
+/** Four steps of a pipeline: one takes the result of the first, and another one that of the second. */
+const steps: Kind['body'] = (_, text) => ({
   steps: [
-    { id: 'art', use: 'image/generate', body: { prompt } },
+    { id: 'art', use: 'image/generate', body: { prompt: text } },
     { id: 'cut', use: 'image/remove-background', body: { imageUrl: { $from: 'art' } } },
-    { id: 'film', use: 'video/generate', body: { prompt, imageUrl: { $from: 'art' } } },
-    {
-      id: 'large',
-      use: 'image/upscale',
-      body: { imageUrl: { $from: 'cut' } },
-      maxCredits: 100,
-    },
+    { id: 'voice', use: 'voiceover/generate', body: { text, title: 'Title' } },
+    { id: 'large', use: 'image/upscale', body: { imageUrl: { $from: 'cut' } }, maxCredits: 100 },
   ],
 });
 
-/** Every workflow type of a job but that of pipelines. */
+/** Every workflow type of a job. */
 export const kinds: readonly Kind[] = [
   kind('imageGenerate', 'image/generate', fromWords),
   kind('imageEdit', 'image/edit', ({ picture }, prompt) => ({ prompt, imageUrls: [picture] })),
@@ -72,7 +72,5 @@ export const kinds: readonly Kind[] = [
   }),
   kind('sfxGenerate', 'sfx/generate', (_, prompt) => ({ prompt, durationSeconds: 1 }), once),
   kind('audioTranscribe', 'audio/transcribe', ({ speech }) => ({ audioUrl: speech }), once),
+  kind('pipeline', 'pipelines', steps, { middle: [1, 2] }),
 ];
-
-/** A pipeline of four steps. */
-export const pipelineKind = kind('pipeline', 'pipelines', steps);

@@ -6,9 +6,9 @@
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { requestPatiently, type PatientAnswer } from './caller.ts';
-import { audit, checkJob, readJobs, setSandboxFaults, settle } from './cell.ts';
+import { audit, checkJob, checkSteps, readJobs, setSandboxFaults, settle } from './cell.ts';
 import { runBulkRound } from './bulk-round.ts';
-import { kinds, pipelineKind, type Kind } from './kinds.ts';
+import { kinds, type Kind } from './kinds.ts';
 import { createRandom } from './shuffle.ts';
 import { parts, type FaultStack } from './stack.ts';
 
@@ -43,9 +43,7 @@ export async function runNemesis(stack: FaultStack, options: NemesisOptions) {
   // The items of a bulk job follow each other, so that many of them begin during the kills.
   await setSandboxFaults(stack, options.items > 0 ? 'slow:500ms' : 'slow:4s');
   const names = options.kindNames;
-  const requested = [...kinds, pipelineKind].filter(
-    ({ name }) => names === undefined || names.includes(name),
-  );
+  const requested = kinds.filter(({ name }) => names === undefined || names.includes(name));
   const bulkRound =
     options.items > 0
       ? runBulkRound(stack, {
@@ -75,7 +73,10 @@ export async function runNemesis(stack: FaultStack, options: NemesisOptions) {
   const begun = new Set((await readJobs(stack, tags)).map(({ tag }) => tag));
   const accepted = requests.filter(({ tag, answer }) => begun.has(tag) || answer.jobId !== null);
   for (const { kind, tag, answer } of accepted) {
-    const found = await checkJob(stack, { tag, answer });
+    const found = [
+      ...(await checkJob(stack, { tag, answer })),
+      ...(kind.middle ? await checkSteps(stack, answer, ['cut', 'voice']) : []),
+    ];
     violations.push(
       ...found.map((violation) => `${kind.name} ${answer.jobId ?? tag}: ${violation}`),
     );

@@ -280,6 +280,8 @@ const money: Fault[] = [
 
 const bulkSql = 'studio/bulk/bulk.sql';
 const bulkBudget = 'test/bulk/bulk-budget.test.ts';
+const bulkTests = 'test/bulk/bulk.test.ts';
+const bulkRecovery = 'test/bulk/bulk-recovery.test.ts';
 
 const bulk: Fault[] = [
   {
@@ -308,7 +310,160 @@ const bulk: Fault[] = [
     file: bulkSql,
     original: 'WHERE k.revoked_at IS NULL AND (k.expires_at',
     planted: 'WHERE (k.expires_at',
-    tests: ['test/bulk/bulk.test.ts'],
+    tests: [bulkTests],
+  },
+  {
+    name: 'a bulk job stops before its whole budget is used',
+    file: bulkSql,
+    original: 'IF b.charged + b.reserved + next.price > b.max_credits THEN',
+    planted: 'IF b.charged + b.reserved + next.price >= b.max_credits THEN',
+    tests: [bulkTests],
+  },
+  {
+    name: 'a retried item of a bulk job keeps its failed job',
+    file: bulkSql,
+    original: 'round = i.round + 1, job_id = NULL, error = NULL,',
+    planted: 'round = i.round + 1, error = NULL,',
+    tests: [bulkTests],
+  },
+  {
+    name: 'an item of a bulk job whose start was lost gets another job',
+    file: 'studio/bulk/bulk-advance.ts',
+    original: "jobId: jobId ?? newId('job')",
+    planted: "jobId: newId('job')",
+    tests: [bulkTests],
+  },
+  {
+    name: 'items of a bulk job are as urgent as single jobs',
+    file: 'workflows/studio-bulk.ts',
+    original: 'priority: { fairnessKey: organizationId, priorityKey: 4 },',
+    planted: 'priority: { fairnessKey: organizationId, priorityKey: 3 },',
+    tests: [bulkTests],
+  },
+  {
+    name: 'a page of items of a bulk job begins one item too late',
+    file: 'api/endpoints/bulk-jobs.ts',
+    original: 'cursor === undefined ? undefined : Number(cursor)',
+    planted: 'cursor === undefined ? undefined : Number(cursor) + 1',
+    tests: [bulkTests],
+  },
+  {
+    name: 'a bulk job that continues as new forgets its running jobs',
+    file: 'workflows/studio-bulk.ts',
+    original: 'if (running > live.size || state.hasMore',
+    planted: 'if (state.hasMore',
+    tests: [bulkRecovery],
+  },
+  {
+    name: 'a bulk job goes on for a suspended organization',
+    file: bulkSql,
+    original: "= 'suspended' THEN 'ORGANIZATION_SUSPENDED'",
+    planted: "= 'closed' THEN 'ORGANIZATION_SUSPENDED'",
+    tests: [bulkRecovery],
+  },
+  {
+    name: 'a bulk job without a workflow stays open',
+    file: 'studio/bulk/bulk-workflow.ts',
+    original: 'if (!bulk.missing) {',
+    planted: 'if (bulk.id) {',
+    tests: [bulkRecovery],
+  },
+  {
+    name: 'the first failures stop a bulk job',
+    file: bulkSql,
+    original: 'WHEN b.completed + b.failed >= 20',
+    planted: 'WHEN b.completed + b.failed >= 2',
+    tests: [bulkRecovery],
+  },
+  {
+    name: 'an item starts although its bulk job was paused meanwhile',
+    file: bulkSql,
+    original: "EXIT WHEN b.status <> 'in_progress' OR b.running >= b.concurrency;",
+    planted: 'EXIT WHEN b.running >= b.concurrency;',
+    tests: [bulkBudget],
+  },
+  {
+    name: 'results of a bulk job lack one between two portions',
+    file: 'studio/bulk/bulk-reads.ts',
+    original: 'after = portion.at(-1)?.item.end_number ?? null;',
+    planted: 'after = portion.length > 0 ? (portion.at(-1)?.item.end_number ?? 0) + 1 : null;',
+    tests: [bulkBudget],
+  },
+  {
+    name: 'results of a bulk job lack canceled items',
+    file: bulkSql,
+    original: 'b.last_end := b.last_end + 1 + last;\n    b.waiting :=',
+    planted: 'b.waiting :=',
+    tests: [bulkBudget],
+  },
+  {
+    name: 'a retried item of a bulk job keeps the number of its end',
+    file: bulkSql,
+    original: 'ended_at = NULL, end_number = NULL',
+    planted: 'ended_at = NULL',
+    tests: [bulkBudget],
+  },
+];
+
+const pipelineJourneys = 'test/journeys/pipelines.test.ts';
+const pipelineWorkflow = 'workflows/pipeline.ts';
+
+const pipelines: Fault[] = [
+  {
+    name: 'a resumed pipeline pays again for the results that it takes over',
+    file: 'studio/pipelines/step-draft.ts',
+    original: 'chargedMicro: 0,',
+    planted: 'chargedMicro: output.chargedMicro ?? 0,',
+    tests: [pipelineJourneys],
+  },
+  {
+    name: 'a fork of a pipeline takes over the result of a dependent step',
+    file: 'studio/pipelines/resume.ts',
+    original: 'step.id === from || dependsOnRunning)',
+    planted: 'step.id === from)',
+    tests: [pipelineJourneys],
+  },
+  {
+    name: 'a canceled pipeline does not pay for delivered steps',
+    file: pipelineWorkflow,
+    original: 'if (run.every(({ error }) => error)) throw',
+    planted: 'if (job.signals.cancelRequested || run.every(({ error }) => error)) throw',
+    tests: [pipelineJourneys],
+  },
+  {
+    name: 'a step of a pipeline takes the first output instead of the named one',
+    file: 'studio/pipelines/step-draft.ts',
+    original: 'output: { callIndex, artifactIndex },',
+    planted: 'output: { callIndex, artifactIndex: 0 },',
+    tests: [pipelineJourneys],
+  },
+  {
+    name: 'a step of a pipeline runs although one failed whose result it takes',
+    file: pipelineWorkflow,
+    original: 'const failedSource = ended.find(({ error }) => error);',
+    planted: 'const failedSource = ended.find(() => false);',
+    tests: ['test/workflows/pipelines.test.ts'],
+  },
+  {
+    name: 'a failed step fails the whole pipeline',
+    file: pipelineWorkflow,
+    original: 'if (run.every(({ error }) => error)) throw',
+    planted: 'if (run.some(({ error }) => error)) throw',
+    tests: ['test/workflows/pipelines.test.ts'],
+  },
+  {
+    name: 'a step of a pipeline is called above its maximum price',
+    file: 'domain/pipeline-plan.ts',
+    original: 'if (priceMicro <= step.priceMicro) return completed;',
+    planted: 'if (priceMicro > 0) return completed;',
+    tests: ['test/domain/pipeline-plan.test.ts'],
+  },
+  {
+    name: 'a step of a pipeline pays for the planned picture instead of the measured one',
+    file: 'domain/pipeline-plan.ts',
+    original: "if (open.kind === 'media') return priceMediaCall(step, { ...call, open }, values);",
+    planted: "if (open.kind === 'media') return call;",
+    tests: [pipelineJourneys],
   },
 ];
 
@@ -842,6 +997,7 @@ const clients: Fault[] = [
 export const faults: readonly Fault[] = [
   ...money,
   ...bulk,
+  ...pipelines,
   ...chat,
   ...conversations,
   ...access,

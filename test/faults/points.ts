@@ -1,5 +1,5 @@
 /**
- * The ten points at which a process can be killed. The product has no hook for them: the entry
+ * The points at which a process can be killed. The product has no hook for them: the entry
  * points in this folder start the real processes and wrap the methods of their services, so
  * production has no switch for it.
  */
@@ -11,6 +11,7 @@ import type { Services } from '../../process/services.ts';
 export const points = [
   'before-start',
   'reserved',
+  'between-steps',
   'before-submit',
   'accepted',
   'waiting',
@@ -29,13 +30,19 @@ export interface Arrival {
   point: Point;
   /** Id of the job, or of the request if no job is known. */
   subject: string;
+  /** Index of the call; null if the point belongs to the whole job. */
+  call: number | null;
 }
 
 /** Reports the point, and returns when the control server has responded or cannot be reached. */
-async function reach(point: Point, subject: string): Promise<void> {
+async function reach(
+  point: Point,
+  subject: string,
+  call: number | null = null,
+): Promise<void> {
   const controlUrl = process.env['FAULT_CONTROL_URL'];
   if (controlUrl === undefined) throw new Error('FAULT_CONTROL_URL is not set');
-  const body = JSON.stringify({ point, subject } satisfies Arrival);
+  const body = JSON.stringify({ point, subject, call } satisfies Arrival);
   await fetch(controlUrl, { method: 'POST', body }).catch(() => {});
 }
 
@@ -58,25 +65,32 @@ function wrap<Args extends unknown[], Out>(
   };
 }
 
-const findJobId = (text: string): string => /job_[0-9a-f]{32}/.exec(text)?.[0] ?? text;
+/** Finds the ids in an Idempotency-Key of a call or in the key of a stored output. */
+function findCall(text: string): [jobId: string, call: number] {
+  const [, jobId = text, call] = /(job_[0-9a-f]{32})(?:[:/](\d+))?/.exec(text) ?? [];
+  return [jobId, Number(call)];
+}
 
 /** Wraps the services so that activities wait at their points. */
 export function stopActivities(services: Services): void {
-  const { ledger, providers, artifacts, storage } = services;
+  const { ledger, providers, records, artifacts, storage } = services;
   ledger.reserve = wrap(ledger.reserve, { after: (_, { id }) => reach('reserved', id) });
+  records.begin = wrap(records.begin, {
+    before: ({ jobId, callIndex }) => reach('between-steps', jobId, callIndex),
+  });
   for (const provider of providers.values()) {
     provider.submit = wrap(provider.submit, {
-      before: ({ idempotencyKey }) => reach('before-submit', findJobId(idempotencyKey)),
-      after: (_, { idempotencyKey }) => reach('accepted', findJobId(idempotencyKey)),
+      before: ({ idempotencyKey }) => reach('before-submit', ...findCall(idempotencyKey)),
+      after: (_, { idempotencyKey }) => reach('accepted', ...findCall(idempotencyKey)),
     });
   }
   artifacts.store = wrap(artifacts.store, {
-    before: (_, { place }) => reach('result-known', place.jobId),
+    before: (_, { place }) => reach('result-known', place.jobId, place.callIndex),
   });
   storage.put = wrap(storage.put, {
     // Inputs are stored before a job exists.
     before: async (key) => {
-      if (key.includes('/job_')) await reach('mid-store', findJobId(key));
+      if (key.includes('/job_')) await reach('mid-store', ...findCall(key));
     },
   });
   ledger.settle = wrap(ledger.settle, {

@@ -24,6 +24,10 @@ interface Result {
   skipped: number;
   steps: Step[];
 }
+interface Timeline {
+  why: string;
+  steps: { step: string | null; name: string; state: string }[];
+}
 type Job = Omit<JobResource, 'result'> & { result: Result | null };
 
 const path = '/api/v1/studio/pipelines';
@@ -95,6 +99,24 @@ describe('a pipeline', () => {
       { status: 'completed', error: null },
     ]);
     expect(job.billing.charged).toBeCloseTo(job.result?.steps[2]?.credits ?? 0, 6);
+    const { body } = await gateway.call<{ data: Timeline }>(
+      `/api/v1/studio/jobs/${job.jobId}/timeline`,
+    );
+    expect(body.data.steps.map(({ step, name, state }) => [step, name, state].join(' '))).toEqual([
+      ' reserve done',
+      'art submit done',
+      'art wait done',
+      'art store failed',
+      'voice submit done',
+      'voice store done',
+      ' charge done',
+    ]);
+    expect(body.data.why).toMatch(/^1 of 3 steps delivered \(art failed with CONTENT_POLICY\), and /);
+    const explained = await gateway.admin<{ data: Timeline }>(`/jobs/${job.jobId}`);
+    expect(explained.body.data).toMatchObject({
+      why: expect.stringContaining('; the step art failed: CONTENT_POLICY, '),
+      calls: [{ step: 'art' }, { step: 'voice' }],
+    });
   });
 
   it('fails and releases everything if no step delivers', async () => {
@@ -144,6 +166,17 @@ describe('a pipeline', () => {
       { status: 'completed', data: { width: 64, persisted: true } },
       { status: 'completed', credits: 8, data: { width: 256 } },
     ]);
+  });
+
+  it('takes the output that a reference names', async () => {
+    const pair = { ...art, body: { ...art.body, numImages: 2 } };
+    const imageUrl = from('art', { output: 1 });
+    const cut = { id: 'cut', use: 'image/remove-background', body: { imageUrl } };
+    const { jobId, status } = await run({ steps: [pair, cut] });
+    expect(status).toBe('completed');
+    const submits = await gateway.sandbox.submits({ jobId });
+    const input = submits.find(({ endpoint }) => endpoint.includes('birefnet'))?.body;
+    expect(JSON.stringify(input)).toContain(`${jobId}/0-1.`);
   });
 
   it('generates a song from a composition plan', async () => {
@@ -547,6 +580,13 @@ describe('POST /api/v1/studio/jobs/:jobId/resume', () => {
       { credits: 0.5 },
       { credits: 0 },
       { credits: 0 },
+    ]);
+    const fourth = await resume(jobId, { from: 'broken' });
+    expect(fourth.body.data.steps, JSON.stringify(fourth.body)).toMatchObject([
+      { credits: 0 },
+      { credits: 0 },
+      { credits: 3.9 },
+      { credits: 8 },
     ]);
   });
 

@@ -1,10 +1,20 @@
 /**
  * A slice of the crash matrix (docs/faults.md), a different one every day: one column in which the
  * worker is killed, one with another process, four kinds each. `FAULT_DAY=<n>` repeats the slice of
- * a day.
+ * a day. Pipelines and bulk jobs are killed on every day.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { reaches, runColumn, victims, type Victim } from '../faults/cell.ts';
+import { runBulkRound } from '../faults/bulk-round.ts';
+import {
+  audit,
+  reaches,
+  runColumn,
+  setSandboxFaults,
+  settle,
+  victims,
+  type Victim,
+} from '../faults/cell.ts';
 import { kinds } from '../faults/kinds.ts';
 import { points, type Point } from '../faults/points.ts';
 import { shuffle } from '../faults/shuffle.ts';
@@ -39,7 +49,46 @@ describe(`day ${day}`, () => {
       const chosen = shuffle(possible, day).slice(0, 4);
       const results = await runColumn(stack, { victim, point, kinds: chosen, downMs: 500 });
       expect(results.filter(({ verdict }) => verdict === 'violated')).toEqual([]);
-      expect(results).toHaveLength(4);
+      expect(results).toHaveLength(chosen.length);
     },
   );
+});
+
+describe('a pipeline', () => {
+  const pipelines = kinds.filter(({ name }) => name === 'pipeline');
+
+  it.each<Point>(['between-steps', 'before-submit', 'accepted', 'waiting'])(
+    'whose worker is killed at %s pays for each delivered step once',
+    async (point) => {
+      const column = { victim: 'worker' as const, point, kinds: pipelines, downMs: 500 };
+      expect(await runColumn(stack, column)).toMatchObject([
+        { verdict: 'completed', violations: [] },
+      ]);
+    },
+  );
+});
+
+it('a bulk job ends each item once within its budget, although each process is killed', async () => {
+  const readEnded = async (): Promise<number> => {
+    const [row] = await stack.query<{ ended: number }>(
+      'SELECT count(*)::integer AS ended FROM bulk_item WHERE ended_at IS NOT NULL',
+    );
+    return row?.ended ?? 0;
+  };
+  await setSandboxFaults(stack, 'slow:700ms');
+  // The budget pays for 35 of 40 pictures.
+  const settings = { items: 40, concurrency: 4, maxCredits: 140, timeoutMs: 300_000 };
+  const running = runBulkRound(stack, settings);
+  for (const victim of ['worker', 'api', 'temporal', 'postgres'] as const) {
+    const before = await readEnded();
+    await expect.poll(readEnded, { timeout: 120_000 }).toBeGreaterThan(before + 1);
+    await stack.kill(victim);
+    await sleep(500);
+    await stack.start(victim);
+  }
+  const { completed, failed, violations } = await running;
+  await setSandboxFaults(stack, null);
+  expect([...violations, ...(await settle(stack)), ...(await audit(stack))]).toEqual([]);
+  expect(completed).toBeLessThanOrEqual(35);
+  expect(completed + failed).toBeGreaterThanOrEqual(35);
 });

@@ -232,6 +232,57 @@ it('Temporal that is down causes 503; webhooks are kept and delivered, and an AP
   expect(await stack.end('api2')).toBe(0);
 });
 
+describe('a provider that fails in the middle of a pipeline', () => {
+  const steps = [
+    { id: 'art', use: 'image/generate', body: { prompt: 'a harbour' } },
+    { id: 'cut', use: 'image/remove-background', body: { imageUrl: { $from: 'art' } } },
+    { id: 'large', use: 'image/upscale', body: { imageUrl: { $from: 'cut' } }, maxCredits: 100 },
+  ];
+  /** Sends a request for a pipeline, and returns its job when it has ended. */
+  async function runPipeline(target: string, body: object) {
+    const answer = await calls.request(target, { body: { async: true, ...body } });
+    expect(answer).toMatchObject({ status: 202 });
+    const { jobId } = answer.body.data;
+    const read = async () => (await calls.request(`/api/v1/studio/jobs/${jobId}`)).body.data;
+    await expect.poll(async () => (await read()).done, { timeout: 120_000 }).toBe(true);
+    return { ...(await read()), jobId };
+  }
+  const toCutOut = (faults: string) => () =>
+    calls.sandbox<object>('faults', { match: 'birefnet', faults });
+  const clear = () => calls.sandbox<object>('faults', undefined, 'DELETE');
+
+  it.each([
+    ['refuses connections', () => stack.kill('sandbox'), () => stack.start('sandbox')],
+    ['answers 503', toCutOut('submit:503'), clear],
+    ['accepts and answers 500', toCutOut('fail:500'), clear],
+  ])('and %s is paid once for each step, also after the pipeline is resumed', async (_, fail, recover) => {
+    stack.control.arm('between-steps', async ({ call }) => call === 1);
+    const running = runPipeline('/api/v1/studio/pipelines', { steps });
+    await expect.poll(() => stack.control.arrived().size).toBe(1);
+    await fail();
+    stack.control.release();
+    const first = await running;
+    expect(first.result.steps).toMatchObject([
+      { id: 'art', status: 'completed', credits: 3.9 },
+      { id: 'cut', status: 'failed', credits: 0 },
+      { id: 'large', status: 'skipped', credits: 0 },
+    ]);
+    await recover();
+    const second = await runPipeline(`/api/v1/studio/jobs/${first.jobId}/resume`, {});
+    expect(second.result.steps).toMatchObject([
+      { id: 'art', status: 'completed', credits: 0 },
+      { id: 'cut', status: 'completed' },
+      { id: 'large', status: 'completed' },
+    ]);
+    const [, cut, large] = second.result.steps;
+    expect([first.billing.charged, second.billing.charged]).toEqual([
+      3.9,
+      (cut?.credits ?? 0) + (large?.credits ?? 0),
+    ]);
+    expect(await calls.countAccepted(second.jobId)).toBe(2);
+  });
+});
+
 /** Returns the resident memory of a process. */
 function residentBytes(pid: number): number {
   const kilobytes = execFileSync('ps', ['-o', 'rss=', '-p', String(pid)], { encoding: 'utf8' });

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { jobWorkflow, readWorkflow, type JobWorkflow } from '../../../studio/jobs/job-workflow.ts';
-import { jobCall, type JobRecord } from '../../../studio/jobs/job-reads.ts';
+import { jobCall, pipelineStepId, type JobRecord } from '../../../studio/jobs/job-reads.ts';
 import { isoTime, toResponse } from '../../../domain/json.ts';
 import { jobWorkflowId } from '../../../domain/job-contract.ts';
 import type { Config } from '../../../platform/config.ts';
@@ -41,6 +41,7 @@ const callSchema = responseSchema(jobCall)
 
 const unacceptedSubmitSchema = responseSchema(jobCall.shape.unacceptedSubmits.element).extend({
   callIndex: z.int(),
+  step: pipelineStepId,
 });
 
 const nextStepSchema = z.object({
@@ -175,8 +176,8 @@ async function readJobExplanation(job: JobRecord, services: Composition): Promis
     request: job.request,
     steps: listSteps(job, calls, webhook),
     calls: calls.map((record) => callSchema.parse(toResponse(record))),
-    unacceptedSubmits: calls.flatMap(({ index, unacceptedSubmits }) =>
-      unacceptedSubmits.map((submit) => ({ callIndex: index, ...toResponse(submit) })),
+    unacceptedSubmits: calls.flatMap(({ index, step, unacceptedSubmits }) =>
+      unacceptedSubmits.map((submit) => ({ callIndex: index, step, ...toResponse(submit) })),
     ),
     ledger: entries.map(toResponse),
     notifications: notifications.map(toResponse),

@@ -73,6 +73,7 @@ const sections: { name: string; title: string; columns: Columns }[] = [
     title: 'Provider calls',
     columns: {
       call: createNumberColumn('index'),
+      step: 'step',
       provider: 'provider',
       endpoint: 'providerEndpoint',
       request: 'providerRequestId',
@@ -87,6 +88,7 @@ const sections: { name: string; title: string; columns: Columns }[] = [
     title: 'Submits that a provider did not accept',
     columns: {
       call: createNumberColumn('callIndex'),
+      step: 'step',
       provider: 'provider',
       request: 'providerRequestId',
       at: 'failedAt',

@@ -23,7 +23,8 @@ function calculateSeconds(from: unknown, to: unknown): number | null {
 
 /** Table columns for the steps of a job. */
 export const stepColumns: Columns = {
-  step: 'name',
+  // The steps of a pipeline have ids, such as `film: submit`.
+  step: (row) => [toCell(row, 'step'), toCell(row, 'name')].filter(Boolean).join(': '),
   call: createNumberColumn('call'),
   state: 'state',
   attempts: 'attempts',

@@ -130,12 +130,13 @@ describe('studio bulk', () => {
     const shown = JSON.parse((await mine(`bulk show ${bulkId} --json`)).stdout) as object;
     expect(shown).toMatchObject({ data: { metadata: { team: 'ads' }, counts: { failed: 1 } } });
     const lines = (await mine(`bulk results ${bulkId}`)).stdout.trim().split('\n');
-    expect(lines.map((line) => JSON.parse(line) as object)).toMatchObject([
+    const results = lines.map((line) => JSON.parse(line) as { id: string });
+    expect(results.toSorted((one, other) => one.id.localeCompare(other.id))).toMatchObject([
       { id: 'n0', status: 'completed' },
       { id: 'n1', error: { code: 'PROVIDER_REJECTED_INPUT' } },
     ]);
     const csv = await mine(`bulk results ${bulkId} --csv`);
-    expect(csv.stdout).toMatch(/^index,id,jobId,[^]*\r\n0,n0,job_/);
+    expect(csv.stdout).toMatch(/^index,id,round,jobId,[^]*\r\n0,n0,1,job_/);
   });
 
   it('shows invalid items, stops, resumes and cancels', async () => {

@@ -81,7 +81,7 @@ interface StepRowProps {
 }
 
 function StepRow({ step, span, axis, isUncertain }: StepRowProps) {
-  const { name, state, call, provider, attempts } = step;
+  const { name, state, step: pipelineStep, call, provider, attempts } = step;
   const details = [
     call !== null && call > 0 ? `call ${call + 1}` : null,
     provider,
@@ -93,6 +93,7 @@ function StepRow({ step, span, axis, isUncertain }: StepRowProps) {
   return (
     <li className={state} data-step={name} data-state={state}>
       <span>
+        {pipelineStep && `${pipelineStep}: `}
         {titles[name]} <span className="dim">{details.join(' · ')}</span>
       </span>
       <span className="track" aria-hidden="true">

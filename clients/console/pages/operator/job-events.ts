@@ -77,8 +77,8 @@ function listLedgerEvents({ ledger }: Explanation): TimelineEvent[] {
  */
 function listCallEvents({ calls, unacceptedSubmits }: Explanation): TimelineEvent[] {
   return calls.flatMap((call) => {
-    const { index, provider, providerEndpoint, routeIndex, begunAt, updatedAt, state } = call;
-    const name = `call ${index + 1}`;
+    const { index, step, provider, providerEndpoint, routeIndex, begunAt, updatedAt, state } = call;
+    const name = step === null ? `call ${index + 1}` : `call ${index + 1} (${step})`;
     const earlierSubmits = unacceptedSubmits.filter(
       (submit) => submit.callIndex === index && submit.routeIndex !== routeIndex,
     );
