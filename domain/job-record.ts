@@ -85,6 +85,12 @@ export function isCallOf({ calls: [first, count], assembledIndex }: JobStep, ind
   return (index >= first && index < first + count) || index === assembledIndex;
 }
 
+/** Schema of the id of the step to which something in a job belongs. */
+export const pipelineStepId = z
+  .string()
+  .nullable()
+  .meta({ description: 'Id of the step of a pipeline; null in other jobs.' });
+
 /** Schema of the state of a call of a pipeline. */
 const stepCall = z.object({
   index: z.number(),

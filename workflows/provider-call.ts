@@ -291,9 +291,7 @@ async function awaitResume(
     isResumed = await scope.run(() =>
       Promise.race([
         runStep(first, step, (activities) => activities.awaitResume(tasks)).then(() => true),
-        condition(mustStopWaiting, remainingMs, { summary: deadline }).then(
-          () => false,
-        ),
+        condition(mustStopWaiting, remainingMs, { summary: deadline }).then(() => false),
       ]),
     );
     scope.cancel();

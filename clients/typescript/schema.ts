@@ -529,7 +529,7 @@ export interface paths {
         parameters: {};
         /**
          * Get the results of the ended items, as NDJSON or CSV
-         * @description Can be read while the bulk job runs. The lines are in the order of the items; URLs are signed for this response.
+         * @description Can be read while the bulk job runs. The results are in the order in which the items ended. With the `cursor` of a result, only those after it are returned; a retried item has a further result, with the next `round`. URLs are signed for this response.
          *
          *     Scope: `studio:read`.
          */
@@ -1675,6 +1675,8 @@ export interface components {
         JobStep: {
             /** @enum {string} */
             name: "reserve" | "pause" | "submit" | "wait" | "store" | "charge" | "release" | "webhook";
+            /** @description Id of the step of a pipeline; null in other jobs. */
+            step: string | null;
             /** @enum {string} */
             state: "waiting" | "running" | "done" | "failed";
             /** @description Zero-based index of the provider call; null for a step of the whole job. */
@@ -1781,6 +1783,8 @@ export interface components {
         BulkResult: {
             id: string | null;
             index: number;
+            /** @description Number of the attempt; `retry` starts the next one. */
+            round: number;
             jobId: string | null;
             /** @enum {string} */
             status: "waiting" | "running" | "completed" | "failed" | "canceled";
@@ -1795,6 +1799,8 @@ export interface components {
                 message: string;
                 retryable: boolean;
             } | null;
+            /** @description As `cursor`, returns the results after this one. */
+            cursor: string;
         };
         Webhook: {
             jobId: string;
@@ -5573,6 +5579,8 @@ export interface components {
         BulkResultFields: {
             id: string | null;
             index: number;
+            /** @description Number of the attempt; `retry` starts the next one. */
+            round: number;
             jobId: string | null;
             /** @enum {string} */
             status: "waiting" | "running" | "completed" | "failed" | "canceled";
@@ -5583,6 +5591,8 @@ export interface components {
                 message: string;
                 retryable: boolean;
             } | null;
+            /** @description As `cursor`, returns the results after this one. */
+            cursor: string;
         };
         BulkOptions: {
             /** @description Maximum number of credits that the bulk job charges. An item starts only if charged and reserved credits and its price are within it. */
@@ -7516,6 +7526,7 @@ export interface operations {
         parameters: {
             query?: {
                 format?: "ndjson" | "csv";
+                cursor?: string;
             };
             path: {
                 bulkId: string;

@@ -8,7 +8,7 @@ import type { DatabasePool } from '../../platform/database.ts';
 import { buffer } from 'node:stream/consumers';
 import type { Json } from '../../domain/json.ts';
 import { isArchived } from '../../ledger/ledger-reads.ts';
-import { jobRow, type Documents, type JobRecord } from '../../domain/job-record.ts';
+import { jobRow, pipelineStepId, type Documents, type JobRecord } from '../../domain/job-record.ts';
 import { planVersion, type CallOutputs, type JobPlan } from '../../domain/job-plan.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { recordConditions, type RecordFilter } from '../../platform/record-lists.ts';
@@ -105,12 +105,6 @@ function selectByText(search: JobSearch): FragmentSqlToken {
 }
 
 const escapeWildcards = (text: string): string => text.replace(/[\\%_]/g, String.raw`\$&`);
-
-/** Schema of the id of the step to which something in a job belongs. */
-export const pipelineStepId = z
-  .string()
-  .nullable()
-  .meta({ description: 'Id of the step of a pipeline; null in other jobs.' });
 
 const providerErrorType = z
   .string()

@@ -4,7 +4,8 @@ import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
 import { formatDuration } from './job-explanation.ts';
-import { pipelineStepId, stepOfCall } from './job-reads.ts';
+import { pipelineStepId } from '../../domain/job-record.ts';
+import { stepOfCall } from './job-reads.ts';
 import { readWorkflow, type JobWorkflow } from './job-workflow.ts';
 
 const openCall = z.object({

@@ -258,7 +258,9 @@ function checkLiveness(
 interface StepsReply {
   data: {
     billing: { charged: number };
-    result: { steps: { id: string; status: string; credits: number; error: { code: string } | null }[] };
+    result: {
+      steps: { id: string; status: string; credits: number; error: { code: string } | null }[];
+    };
   };
 }
 

@@ -35,11 +35,7 @@ export interface Arrival {
 }
 
 /** Reports the point, and returns when the control server has responded or cannot be reached. */
-async function reach(
-  point: Point,
-  subject: string,
-  call: number | null = null,
-): Promise<void> {
+async function reach(point: Point, subject: string, call: number | null = null): Promise<void> {
   const controlUrl = process.env['FAULT_CONTROL_URL'];
   if (controlUrl === undefined) throw new Error('FAULT_CONTROL_URL is not set');
   const body = JSON.stringify({ point, subject, call } satisfies Arrival);

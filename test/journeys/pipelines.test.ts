@@ -111,7 +111,9 @@ describe('a pipeline', () => {
       'voice store done',
       ' charge done',
     ]);
-    expect(body.data.why).toMatch(/^1 of 3 steps delivered \(art failed with CONTENT_POLICY\), and /);
+    expect(body.data.why).toMatch(
+      /^1 of 3 steps delivered \(art failed with CONTENT_POLICY\), and /,
+    );
     const explained = await gateway.admin<{ data: Timeline }>(`/jobs/${job.jobId}`);
     expect(explained.body.data).toMatchObject({
       why: expect.stringContaining('; the step art failed: CONTENT_POLICY, '),

@@ -255,32 +255,35 @@ describe('a provider that fails in the middle of a pipeline', () => {
     ['refuses connections', () => stack.kill('sandbox'), () => stack.start('sandbox')],
     ['answers 503', toCutOut('submit:503'), clear],
     ['accepts and answers 500', toCutOut('fail:500'), clear],
-  ])('and %s is paid once for each step, also after the pipeline is resumed', async (_, fail, recover) => {
-    stack.control.arm('between-steps', async ({ call }) => call === 1);
-    const running = runPipeline('/api/v1/studio/pipelines', { steps });
-    await expect.poll(() => stack.control.arrived().size).toBe(1);
-    await fail();
-    stack.control.release();
-    const first = await running;
-    expect(first.result.steps).toMatchObject([
-      { id: 'art', status: 'completed', credits: 3.9 },
-      { id: 'cut', status: 'failed', credits: 0 },
-      { id: 'large', status: 'skipped', credits: 0 },
-    ]);
-    await recover();
-    const second = await runPipeline(`/api/v1/studio/jobs/${first.jobId}/resume`, {});
-    expect(second.result.steps).toMatchObject([
-      { id: 'art', status: 'completed', credits: 0 },
-      { id: 'cut', status: 'completed' },
-      { id: 'large', status: 'completed' },
-    ]);
-    const [, cut, large] = second.result.steps;
-    expect([first.billing.charged, second.billing.charged]).toEqual([
-      3.9,
-      (cut?.credits ?? 0) + (large?.credits ?? 0),
-    ]);
-    expect(await calls.countAccepted(second.jobId)).toBe(2);
-  });
+  ])(
+    'and %s is paid once for each step, also after the pipeline is resumed',
+    async (_, fail, recover) => {
+      stack.control.arm('between-steps', async ({ call }) => call === 1);
+      const running = runPipeline('/api/v1/studio/pipelines', { steps });
+      await expect.poll(() => stack.control.arrived().size).toBe(1);
+      await fail();
+      stack.control.release();
+      const first = await running;
+      expect(first.result.steps).toMatchObject([
+        { id: 'art', status: 'completed', credits: 3.9 },
+        { id: 'cut', status: 'failed', credits: 0 },
+        { id: 'large', status: 'skipped', credits: 0 },
+      ]);
+      await recover();
+      const second = await runPipeline(`/api/v1/studio/jobs/${first.jobId}/resume`, {});
+      expect(second.result.steps).toMatchObject([
+        { id: 'art', status: 'completed', credits: 0 },
+        { id: 'cut', status: 'completed' },
+        { id: 'large', status: 'completed' },
+      ]);
+      const [, cut, large] = second.result.steps;
+      expect([first.billing.charged, second.billing.charged]).toEqual([
+        3.9,
+        (cut?.credits ?? 0) + (large?.credits ?? 0),
+      ]);
+      expect(await calls.countAccepted(second.jobId)).toBe(2);
+    },
+  );
 });
 
 /** Returns the resident memory of a process. */

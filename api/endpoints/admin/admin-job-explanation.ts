@@ -4,7 +4,8 @@
  */
 import { z } from 'zod';
 import { jobWorkflow, readWorkflow, type JobWorkflow } from '../../../studio/jobs/job-workflow.ts';
-import { jobCall, pipelineStepId, type JobRecord } from '../../../studio/jobs/job-reads.ts';
+import { jobCall, type JobRecord } from '../../../studio/jobs/job-reads.ts';
+import { pipelineStepId } from '../../../domain/job-record.ts';
 import { isoTime, toResponse } from '../../../domain/json.ts';
 import { jobWorkflowId } from '../../../domain/job-contract.ts';
 import type { Config } from '../../../platform/config.ts';

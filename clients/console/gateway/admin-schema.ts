@@ -575,6 +575,8 @@ export interface components {
             };
             calls: {
                 index: number;
+                /** @description Id of the step of a pipeline; null in other jobs. */
+                step: string | null;
                 routeIndex: number;
                 provider: string;
                 providerEndpoint: string | null;
@@ -603,6 +605,8 @@ export interface components {
                 /** Format: date-time */
                 failedAt: string;
                 callIndex: number;
+                /** @description Id of the step of a pipeline; null in other jobs. */
+                step: string | null;
             }[];
             /** @description Ledger entries of the job, oldest first. */
             ledger: components["schemas"]["LedgerEntry"][];
@@ -634,6 +638,8 @@ export interface components {
         JobStep: {
             /** @enum {string} */
             name: "reserve" | "pause" | "submit" | "wait" | "store" | "charge" | "release" | "webhook";
+            /** @description Id of the step of a pipeline; null in other jobs. */
+            step: string | null;
             /** @enum {string} */
             state: "waiting" | "running" | "done" | "failed";
             /** @description Zero-based index of the provider call; null for a step of the whole job. */

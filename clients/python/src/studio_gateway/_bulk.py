@@ -22,8 +22,6 @@ PATH = "/api/v1/studio/bulk"
 POLL_SECONDS = 20
 #: Time in seconds between two polls for new results.
 RESULTS_POLL_S = 1
-#: Time in seconds after which new results are read even if they are few.
-RESULTS_MAX_AGE_S = 5
 #: Timeout of a request with items in seconds: all of them are checked before the response.
 ITEMS_TIMEOUT_S = 600
 
@@ -43,20 +41,12 @@ class BulkJobs(BulkRuns):
     ) -> Iterator[Any]:
         ticket: BulkTicket[Any] = self._start(items, options, key)
         timeout_at = None if timeout is None else clock.monotonic() + timeout
-        seen: set[int] = set()
-        read_at = clock.monotonic()
+        cursor = "0"
         while True:
             bulk = self._read(ticket.bulk_id, RESULTS_POLL_S)
-            counts = bulk["counts"]
-            new = counts["completed"] + counts["failed"] + counts["canceled"] - len(seen)
-            # Each response has all results, so a long list is read again only after a tenth of it is new.
-            is_due = new > len(seen) / 10 or clock.monotonic() - read_at > RESULTS_MAX_AGE_S
-            if bulk["done"] or (new > 0 and is_due):
-                for result in self.results(ticket):
-                    if result["index"] not in seen:
-                        seen.add(result["index"])
-                        yield result
-                read_at = clock.monotonic()
+            for result in self.results(ticket, cursor=cursor):
+                cursor = result["cursor"]
+                yield result
             if bulk["done"]:
                 break
             _check_timeout(bulk, timeout, timeout_at)
@@ -94,19 +84,23 @@ class BulkJobs(BulkRuns):
                 return state
             _check_timeout(state, timeout, timeout_at)
 
-    def results(self, bulk: BulkTicket[R]) -> Iterator[BulkResult[R]]:
-        """Yields the results of the items that have ended, in the order of the items."""
-        last_index = -1
+    def results(
+        self, bulk: BulkTicket[R], *, cursor: str = "0"
+    ) -> Iterator[BulkResult[R]]:
+        """Yields the results of the items that have ended, in the order of their ends.
+
+        ``cursor``: that of a result; only the results after it are yielded."""
         failures = 0
         while True:
             try:
-                for line in self._transport._stream_lines("GET", f"{_path(bulk)}/results"):
+                lines = self._transport._stream_lines(
+                    "GET", f"{_path(bulk)}/results", params={"cursor": cursor}
+                )
+                for line in lines:
                     result: BulkResult[R] = json.loads(line)
-                    # A new response begins with the first result.
-                    if result["index"] > last_index:
-                        last_index = result["index"]
-                        failures = 0
-                        yield result
+                    cursor = result["cursor"]
+                    failures = 0
+                    yield result
                 return
             except StudioError as error:
                 if error.code != "CONNECTION_FAILED" or failures >= self._transport._retries:

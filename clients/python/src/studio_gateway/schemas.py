@@ -489,6 +489,7 @@ class PriceRule(TypedDict):
 
 class JobStep(TypedDict):
     name: Literal['reserve', 'pause', 'submit', 'wait', 'store', 'charge', 'release', 'webhook']
+    step: str | None
     state: Literal['waiting', 'running', 'done', 'failed']
     call: int | None
     provider: str | None
@@ -582,11 +583,13 @@ class BulkResultError(JobError):
 class BulkResult(TypedDict):
     id: str | None
     index: int
+    round: int
     jobId: str | None
     status: Literal['waiting', 'running', 'completed', 'failed', 'canceled']
     credits: float
     data: dict[str, Any] | None
     error: BulkResultError | None
+    cursor: str
 
 
 class WebhookDelivery(TypedDict):
@@ -3566,10 +3569,12 @@ class BulkResultFieldsError(JobError):
 class BulkResultFields(TypedDict):
     id: str | None
     index: int
+    round: int
     jobId: str | None
     status: Literal['waiting', 'running', 'completed', 'failed', 'canceled']
     credits: float
     error: BulkResultFieldsError | None
+    cursor: str
 
 
 class BulkOptions(TypedDict):
