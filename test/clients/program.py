@@ -137,8 +137,8 @@ with StudioGateway(api_key=api_key, base_url=f"{base_url}/api/v1/") as client:
     client.bulk.cancel(waiting, {"items": "all"})
     report["bulkCanceled"] = client.bulk.wait(waiting)["counts"]["canceled"]
     ended = list(client.bulk.results(waiting))
-    after = client.bulk.results(waiting, cursor=ended[0]["cursor"])
-    report["bulkStates"] = [client.bulk.get(waiting)["status"], len(ended), [item["index"] for item in after]]
+    after = list(client.bulk.results(waiting, cursor=ended[0]["cursor"]))
+    report["bulkStates"] = [client.bulk.get(waiting)["status"], len(ended), after == ended[1:]]
     skipped = client.bulk.start([items[0], {**items[1], "body": {"prompt": "x"}}], {"skipInvalid": True})
     report["bulkSkipped"] = [item["path"] for item in skipped.invalid_items]
     report["bulkUnknown"] = error_of(lambda: client.bulk.retry(BulkTicket("bulk_1")))

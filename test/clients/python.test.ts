@@ -94,7 +94,7 @@ describe('a program with the Python client', () => {
       bulkResumed: 2,
       bulkLate: { code: 'TIMEOUT' },
       bulkCanceled: 2,
-      bulkStates: ['canceled', 2, [1]],
+      bulkStates: ['canceled', 2, true],
       bulkSkipped: ['items.1.body.prompt'],
       bulkUnknown: { code: 'BULK_NOT_FOUND', status: 404 },
     });
