@@ -143,7 +143,7 @@ async function checkItems(
   );
   const violations = rows.flatMap((row) => {
     const { index, state, charged, jobId, code, status, reserved, entries } = row;
-    const calls = accepted.get(jobId ?? '')?.length ?? 0;
+    const calls = jobId === null ? 0 : (accepted.get(jobId)?.length ?? 0);
     const settled = state === 'completed' ? 'reserve,charge' : 'reserve,release';
     const mayBeUnpaid = calls === 0 || (calls === 1 && unknownOutcomes.includes(code ?? ''));
     const isRight =

@@ -52,7 +52,8 @@ export async function requestPatiently(request: PatientRequest): Promise<Patient
     try {
       const signal = AbortSignal.timeout(Math.max(1, deadlineAt - Date.now()));
       const answer = await fetch(url + target, { ...init, headers, signal });
-      const reply = (await answer.json()) as ReplyBody;
+      const jobId = answer.headers.get('x-job-id');
+      const reply = { ...(jobId !== null && { jobId }), ...((await answer.json()) as ReplyBody) };
       statuses.push(answer.status);
       return [answer.status, reply, Number(answer.headers.get('retry-after') ?? 0)];
     } catch {
