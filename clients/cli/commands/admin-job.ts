@@ -10,6 +10,7 @@ import {
   fields,
   readList,
   createNumberColumn,
+  type Cell,
   type Columns,
   type Fields,
   formatList,
@@ -62,6 +63,15 @@ const jobColumns: Columns = {
   },
 };
 
+/** Returns a column with the number of a call and, in a pipeline, the id of its step: `2 (film)`. */
+function createCallColumn(path: string): (row: Fields) => Cell {
+  const number = createNumberColumn(path);
+  return (row) => {
+    const step = toCell(row, 'step');
+    return step === null ? number(row) : `${number(row)} (${step})`;
+  };
+}
+
 const sections: { name: string; title: string; columns: Columns }[] = [
   {
     name: 'steps',
@@ -72,8 +82,7 @@ const sections: { name: string; title: string; columns: Columns }[] = [
     name: 'calls',
     title: 'Provider calls',
     columns: {
-      call: createNumberColumn('index'),
-      step: 'step',
+      call: createCallColumn('index'),
       provider: 'provider',
       endpoint: 'providerEndpoint',
       request: 'providerRequestId',
@@ -87,8 +96,7 @@ const sections: { name: string; title: string; columns: Columns }[] = [
     name: 'unacceptedSubmits',
     title: 'Submits that a provider did not accept',
     columns: {
-      call: createNumberColumn('callIndex'),
-      step: 'step',
+      call: createCallColumn('callIndex'),
       provider: 'provider',
       request: 'providerRequestId',
       at: 'failedAt',
