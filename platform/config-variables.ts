@@ -194,6 +194,8 @@ export const gatewayVariables = {
   ...temporalVariables,
   /** Origins of Temporal web UIs that may call the codec endpoint. */
   TEMPORAL_UI_ORIGINS: originList,
+  /** Address of a copy of docs/runbooks, to which the overview of operators links. */
+  RUNBOOKS_URL: webUrl.optional(),
   /** Prefix of the names of all task queues, so that several stacks can share one namespace. */
   TASK_QUEUE_PREFIX: matching(/^[a-z0-9-]*$/, 'only letters a to z, digits and -').default(''),
   /** Name of the worker deployment (docs/deploys.md). Workers are unversioned if it is not set. */

@@ -35,6 +35,14 @@ const chatProviderRow = z.object({
   failed: z.number(),
   medianSeconds: z.number().nullable(),
 });
+const webhookFailures = z.object({
+  /** Webhooks with a failed delivery attempt in the last hour. */
+  failing: z.number(),
+  /** Ended attempts of the last 30 minutes, and those that failed. */
+  recentAttempts: z.number(),
+  recentFailed: z.number(),
+});
+export type WebhookFailures = z.infer<typeof webhookFailures>;
 const organizationActivity = z.object({
   openJobs: z.number(),
   endedJobs: z.number(),
@@ -81,6 +89,13 @@ export function createGatewayState({ pool, connection, config }: GatewayStateOpt
             count(*) FILTER (WHERE missing_at IS NOT NULL
               OR unsignaled_since < clock_timestamp() - interval '1 minute') AS "bulksHanging"
           FROM bulk WHERE completed_at IS NULL AND status <> 'receiving') AS bulks`),
+    webhookFailures: () =>
+      pool.one(sql.type(webhookFailures)`
+        SELECT count(DISTINCT subject_id) FILTER (WHERE outcome = 'failed') AS failing,
+          count(*) FILTER (WHERE recent AND outcome <> 'sending') AS "recentAttempts",
+          count(*) FILTER (WHERE recent AND outcome = 'failed') AS "recentFailed"
+        FROM webhook_attempt, LATERAL (SELECT started_at > clock_timestamp() - interval '30 minutes' AS recent) AS r
+        WHERE started_at > clock_timestamp() - interval '1 hour'`),
     /** Reads the credits that keys have spent since midnight UTC. */
     spentToday: () =>
       pool.one(sql.type(creditsRow)`

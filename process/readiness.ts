@@ -24,6 +24,8 @@ export interface ReadinessReport {
   ready: boolean;
   status: 'ready' | 'degraded' | 'not ready';
   checks: Record<string, boolean>;
+  /** Duration of each check. */
+  milliseconds: Record<string, number>;
 }
 
 const checkTimeoutMs = 3000;
@@ -32,6 +34,16 @@ const readOnlyRow = z.object({ isReadOnly: z.boolean() });
 
 /** Runs all checks in parallel. A check fails if it throws or exceeds its time limit. */
 export async function checkReadiness(readiness: Readiness): Promise<ReadinessReport> {
+  const milliseconds: Record<string, number> = {};
+  const runAll = async (checks: Checks): Promise<Record<string, boolean>> => {
+    const entries = Object.entries(checks).map(async ([name, check]) => {
+      const startedAt = performance.now();
+      const isUsable = await runWithTimeout(check);
+      milliseconds[name] = Math.round(performance.now() - startedAt);
+      return [name, isUsable] as const;
+    });
+    return Object.fromEntries(await Promise.all(entries));
+  };
   const [required, optional] = await Promise.all([
     runAll(readiness.required),
     runAll(readiness.optional),
@@ -42,15 +54,7 @@ export async function checkReadiness(readiness: Readiness): Promise<ReadinessRep
     : Object.values(optional).every(Boolean)
       ? 'ready'
       : 'degraded';
-  return { ready, status, checks: { ...required, ...optional } };
-}
-
-async function runAll(checks: Checks): Promise<Record<string, boolean>> {
-  const entries = Object.entries(checks).map(async ([name, check]): Promise<[string, boolean]> => [
-    name,
-    await runWithTimeout(check),
-  ]);
-  return Object.fromEntries(await Promise.all(entries));
+  return { ready, status, checks: { ...required, ...optional }, milliseconds };
 }
 
 async function runWithTimeout(check: () => Promise<boolean>): Promise<boolean> {

@@ -17,7 +17,11 @@ export const health = [
   defineEndpoint({
     route: 'GET /readyz',
     scope: 'open',
-    response: z.object({ status: z.string(), checks: z.record(z.string(), z.boolean()) }),
+    response: z.object({
+      status: z.string(),
+      checks: z.record(z.string(), z.boolean()),
+      milliseconds: z.record(z.string(), z.int()).meta({ description: 'Duration of each check.' }),
+    }),
     responses: {
       200: 'The process can serve requests.',
       503: 'The process cannot serve requests.',

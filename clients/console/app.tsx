@@ -108,9 +108,11 @@ function Pages() {
           <Route path="/playground/compare" component={Compare} />
           <Route path="/playground/*?">{(params) => <Playground name={params['*'] ?? ''} />}</Route>
           <Route path="/jobs" component={Jobs} />
-          <Route path="/jobs/:jobId">{({ jobId }) => <OneJob jobId={jobId} />}</Route>
+          <Route path="/jobs/:jobId">{({ jobId }) => <OneJob key={jobId} jobId={jobId} />}</Route>
           <Route path="/bulk" component={Bulk} />
-          <Route path="/bulk/:bulkId">{({ bulkId }) => <OneBulk bulkId={bulkId} />}</Route>
+          <Route path="/bulk/:bulkId">
+            {({ bulkId }) => <OneBulk key={bulkId} bulkId={bulkId} />}
+          </Route>
           <Route path="/files" component={Files} />
           <Route path="/keys" component={Keys} />
           <Route path="/usage" component={Usage} />

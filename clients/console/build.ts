@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto';
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
+import type { Rolldown } from 'vite';
 
 const consoleDir = import.meta.dirname;
 const root = join(consoleDir, '../..');
@@ -36,6 +37,34 @@ function writeCompressedCopies(): void {
   }
 }
 
+/** Modules of the first page: the frame, and the playground in it. */
+const firstModules = ['index.html', 'pages/playground/playground.tsx'];
+const firstPageBytesMax = 150_000;
+
+/** Checks the size of the compressed files of the first page. @throws Error if they are too large */
+function checkFirstPage({ output }: Rolldown.RolldownOutput): void {
+  const files = new Set<string>();
+  const add = (fileName: string): void => {
+    const chunk = output.find((candidate) => candidate.fileName === fileName);
+    if (files.has(fileName) || !chunk) return;
+    files.add(fileName);
+    if (chunk.type !== 'chunk') return;
+    for (const name of [...chunk.imports, ...(chunk.viteMetadata?.importedCss ?? [])]) add(name);
+  };
+  for (const item of output) {
+    const module = item.type === 'chunk' ? (item.facadeModuleId ?? '') : '';
+    if (firstModules.some((name) => module.endsWith(name))) add(item.fileName);
+  }
+  const bytes = [...files].reduce(
+    (sum, name) => sum + readFileSync(join(consoleDir, 'dist', `${name}.gz`)).byteLength,
+    0,
+  );
+  console.log(`First page of the console: ${(bytes / 1000).toFixed(1)} kB in ${files.size} files`);
+  if (bytes > firstPageBytesMax) {
+    throw new Error(`The first page of the console has ${bytes} bytes, allowed: ${firstPageBytesMax}`);
+  }
+}
+
 const hash = createHash('sha256');
 for (const path of listSources()) hash.update(relative(root, path)).update(readFileSync(path));
 const digest = hash.digest('hex');
@@ -43,7 +72,8 @@ if (!existsSync(digestFile) || readFileSync(digestFile, 'utf8') !== digest) {
   // A test run sets NODE_ENV to `test`, but the build is always for production.
   process.env['NODE_ENV'] = 'production';
   const { build } = await import('vite');
-  await build({ configFile: join(consoleDir, 'vite.config.ts'), logLevel: 'error' });
+  const built = await build({ configFile: join(consoleDir, 'vite.config.ts'), logLevel: 'error' });
   writeCompressedCopies();
+  if ('output' in built) checkFirstPage(built);
   writeFileSync(digestFile, digest);
 }

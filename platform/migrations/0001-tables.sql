@@ -562,6 +562,7 @@ CREATE TABLE webhook_attempt (
   started_at timestamptz NOT NULL DEFAULT clock_timestamp(),
   PRIMARY KEY (subject_id, number)
 ) WITH (fillfactor = 80);
+CREATE INDEX webhook_attempt_by_time ON webhook_attempt (started_at);
 
 -- Generations of webhook secrets. The secrets themselves are derived, never stored. Webhooks of an
 -- organization without a row are signed with generation 1.

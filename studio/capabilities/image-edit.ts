@@ -25,7 +25,10 @@ const request = z.strictObject({
   numImages: imageCount.optional(),
   outputFormat: z.enum(imageFormats).optional(),
   seed: seedNumber.optional(),
-  quality: z.enum(['low', 'medium', 'high']).optional(),
+  quality: z
+    .enum(['low', 'medium', 'high'])
+    .optional()
+    .meta({ description: 'A higher quality adds detail, and takes longer.' }),
   background: z.enum(['auto', 'transparent', 'opaque']).optional(),
   maskUrl: mediaUrl.optional(),
   async: asyncFlag,

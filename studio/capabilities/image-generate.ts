@@ -36,7 +36,10 @@ const request = z.strictObject({
   height: dimension.optional(),
   seed: seedNumber.optional(),
   negativePrompt: textField({ min: 1, max: 2000 }).optional(),
-  quality: z.enum(['auto', 'low', 'medium', 'high']).optional(),
+  quality: z
+    .enum(['auto', 'low', 'medium', 'high'])
+    .optional()
+    .meta({ description: 'A higher quality adds detail, and takes longer.' }),
   background: z.enum(['auto', 'transparent', 'opaque']).optional(),
   imageSize: z
     .union([z.enum(keysOf(imageSizes)), customSize], {

@@ -33,7 +33,10 @@ const fields = z.strictObject({
   coverPrompt: textField(limits.coverPrompt).optional(),
   force_instrumental: z.boolean().default(false),
   model_id: musicModelId,
-  mode: z.enum(['full', 'audio-only']).default('full'),
+  mode: z
+    .enum(['full', 'audio-only'])
+    .default('full')
+    .meta({ description: 'full adds a cover picture, and the title and lyrics of the song.' }),
   async: asyncFlag,
 });
 

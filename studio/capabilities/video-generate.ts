@@ -27,7 +27,7 @@ const request = z.strictObject({
   durationSeconds: z.int().min(1).max(60).optional(),
   aspectRatio: z.string().max(10).optional(),
   resolution: z.string().max(10).optional(),
-  generateAudio: z.boolean().optional(),
+  generateAudio: z.boolean().optional().meta({ description: 'Adds sound to the video.' }),
   seed: seedNumber.optional(),
   negativePrompt: textField({ min: 1, max: 2000 }).optional(),
   async: asyncFlag,

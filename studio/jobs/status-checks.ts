@@ -147,7 +147,11 @@ type JobWithUnknownOutcome = z.infer<typeof jobWithUnknownOutcome>;
  * Schema of two numbers of jobs. `verifying`: jobs whose outcome is being verified. `released`:
  * jobs whose credits were released although their outcome is unknown.
  */
-export const outcomeCounts = z.object({ verifying: z.int(), released: z.int() });
+export const outcomeCounts = z.object({
+  verifying: z.int(),
+  released: z.int(),
+  releasedLastHour: z.int(),
+});
 
 // The condition is that of the index `job_without_outcome`, so that Postgres uses the index.
 const hasUnknownOutcome = sql.fragment`j.error->>'code' IN ('OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST')`;
@@ -179,6 +183,9 @@ export function createUnknownOutcomes(pool: DatabasePool) {
       pool.one(sql.type(outcomeCounts)`SELECT
         (SELECT count(*) FROM reservation r JOIN job j ON j.id = r.id
           WHERE r.state = 'reserved' AND j.verifying) AS verifying,
-        (SELECT count(*) FROM job j WHERE ${hasUnknownOutcome}) AS released`),
+        count(*) AS released,
+        count(*) FILTER (WHERE j.completed_at > clock_timestamp() - interval '1 hour'
+          AND j.error->>'code' = 'OUTCOME_UNKNOWN') AS "releasedLastHour"
+        FROM job j WHERE ${hasUnknownOutcome}`),
   };
 }

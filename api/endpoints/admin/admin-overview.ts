@@ -2,12 +2,27 @@
 import { z } from 'zod';
 import { creditsFromMicro } from '../../../domain/credits.ts';
 import type { Config } from '../../../platform/config.ts';
+import { findAttention } from '../../../process/attention.ts';
 import { dataSchema, toData } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 
 const seconds = z.number().meta({ description: 'Seconds.' });
+const attentionSchema = z.object({
+  alert: z.string().meta({ description: 'Alert rule with the same condition.', example: 'JobsOverdue' }),
+  severity: z.enum(['page', 'ticket']),
+  message: z.string(),
+  runbook: z.string().meta({ description: 'Page in docs/runbooks.' }),
+  runbookUrl: z
+    .url()
+    .nullable()
+    .meta({ description: 'The page below `RUNBOOKS_URL`; null if that setting is empty.' }),
+});
 const overviewSchema = z
   .object({
+    attention: z.array(attentionSchema).meta({
+      description:
+        'Conditions of alert rules that are true now, those for a page first. Only rules that the database and Temporal show; Prometheus evaluates all.',
+    }),
     jobs: z.object({
       open: z.int(),
       overdue: z.int().meta({ description: 'Open jobs whose deadline has passed.' }),
@@ -15,6 +30,7 @@ const overviewSchema = z
       unknown: z
         .int()
         .meta({ description: 'Jobs that were released before the provider reported an outcome.' }),
+      unknownLastHour: z.int(),
       oldestSeconds: seconds,
     }),
     chats: z.object({ open: z.int(), oldestSeconds: seconds }),
@@ -28,6 +44,9 @@ const overviewSchema = z
     webhooks: z.object({
       open: z.int().meta({ description: 'Webhooks of ended jobs that are not delivered yet.' }),
       oldestSeconds: seconds,
+      failing: z
+        .int()
+        .meta({ description: 'Webhooks with a failed delivery attempt in the last hour.' }),
     }),
     credits: z.object({
       reserved: z.number(),
@@ -77,27 +96,45 @@ export const overview = defineSection('Outcomes', {
     route: 'GET /api/admin/v1/overview',
     summary: 'Get the numbers of open work, queues, chat providers and credits',
     response: dataSchema(overviewSchema),
-    async handle(_, { gatewayState, outcomes, config }) {
-      const [open, counts, unknown, spent, chatProviders, queues] = await Promise.all([
-        gatewayState.openReservations(),
-        gatewayState.openCounts(),
-        outcomes.counts(),
-        gatewayState.spentToday(),
-        gatewayState.chatProviders(),
-        gatewayState.queues().catch(() => null),
-      ]);
+    async handle(_, { gatewayState, ledgerReads, outcomes, config }) {
+      const [open, counts, unknown, spent, chatProviders, failures, audits, queues] =
+        await Promise.all([
+          gatewayState.openReservations(),
+          gatewayState.openCounts(),
+          outcomes.counts(),
+          gatewayState.spentToday(),
+          gatewayState.chatProviders(),
+          gatewayState.webhookFailures(),
+          ledgerReads.lastAudits(),
+          gatewayState.queues().catch(() => null),
+        ]);
       const describe = (kind: 'studio' | 'chat') => {
         const row = open.find((candidate) => candidate.kind === kind);
         return { open: row?.count ?? 0, oldestSeconds: row?.ageSeconds ?? 0 };
       };
+      const chats = describe('chat');
+      const attention = findAttention({
+        counts,
+        chatAgeSeconds: chats.oldestSeconds,
+        unknownLastHour: unknown.releasedLastHour,
+        webhooks: failures,
+        audits,
+        queues,
+      });
+      const runbooks = config.RUNBOOKS_URL?.replace(/\/+$/, '');
       return toData({
+        attention: attention.map((condition) => ({
+          ...condition,
+          runbookUrl: runbooks === undefined ? null : `${runbooks}/${condition.runbook}`,
+        })),
         jobs: {
           ...describe('studio'),
           overdue: counts.jobsOverdue,
           verifying: counts.jobsVerifying,
           unknown: unknown.released,
+          unknownLastHour: unknown.releasedLastHour,
         },
-        chats: describe('chat'),
+        chats,
         bulks: {
           open: counts.bulksOpen,
           paused: counts.bulksPaused,
@@ -106,6 +143,7 @@ export const overview = defineSection('Outcomes', {
         webhooks: {
           open: counts.callerWebhooksOpen,
           oldestSeconds: counts.callerWebhookAgeSeconds,
+          failing: failures.failing,
         },
         credits: {
           reserved: creditsFromMicro(open.reduce((sum, { amount }) => sum + amount, 0)),

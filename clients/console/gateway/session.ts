@@ -13,10 +13,15 @@ const readSession = () => unwrap(api.GET('/api/v1/session'));
 /** Query for the session: whether a caller and an operator are signed in. */
 export const sessionQuery = queryOptions({ queryKey: ['session'], queryFn: readSession });
 
-/** Query for the session's API key. */
+/** Query for the session's API key. Removes what this tab has stored for another key. */
 export const keyQuery = queryOptions({
   queryKey: ['key'],
-  queryFn: () => unwrap(api.GET('/api/v1/key')),
+  async queryFn() {
+    const key = await unwrap(api.GET('/api/v1/key'));
+    if (sessionStorage.getItem('key') !== key.keyId) sessionStorage.clear();
+    sessionStorage.setItem('key', key.keyId);
+    return key;
+  },
 });
 
 /** Query for the balance in the page header. It is reloaded together with all usage data. */

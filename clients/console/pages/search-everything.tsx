@@ -13,8 +13,7 @@ import { callerPages, operatorPages } from '../parts/shell.tsx';
 import { keysQuery } from './keys/key-query.ts';
 import { chatModelsQuery } from './models/chat-models-query.ts';
 import { capabilitiesQuery } from './playground/capabilities-query.ts';
-import { studioPath } from './playground/capability.ts';
-import { updateDraft } from './playground/draft.ts';
+import { useOpenForm } from './playground/draft.ts';
 
 /** Target of the search. */
 interface Target {
@@ -94,6 +93,7 @@ function useFixedTargets(): Target[] {
 
 function useModels(): Target[] {
   const [, navigate] = useLocation();
+  const openForm = useOpenForm();
   const { data: studio } = useQuery(capabilitiesQuery);
   const mayChat = useSessionKey().explainDenial('models:read') === null;
   const { data: chat } = useQuery({ ...chatModelsQuery, enabled: mayChat });
@@ -102,10 +102,7 @@ function useModels(): Target[] {
       group: 'Models',
       name: model.displayName,
       hint: formatType(capability.type),
-      open: () => {
-        updateDraft(capability, model.selectedBy);
-        navigate(`/playground/${studioPath(capability)}`);
-      },
+      open: () => openForm(capability, model.selectedBy),
     })),
   );
   const chatModels = (chat?.data ?? []).map(({ id }) => ({

@@ -3,13 +3,14 @@ import { useMutation } from '@tanstack/react-query';
 import { useEffect, useId, useRef, useState, type ReactNode, type SubmitEvent } from 'react';
 import { newRequestKey } from '../gateway/client.ts';
 import { ActionButton } from './action-button.tsx';
+import { useCloseOnNavigation } from './close-on-navigation.ts';
 import { copyText, selectedMessage } from './copy.ts';
 import { ErrorMessage } from './states.tsx';
 import { showToast } from './toast.tsx';
 
 interface DialogProps {
   title: string;
-  /** Called when the dialog closes, by a button or by Escape. */
+  /** Called when the dialog closes: by a button, by Escape, or because a page is opened. */
   onClose: () => void;
   children: ReactNode;
 }
@@ -19,6 +20,7 @@ export function Dialog({ title, onClose, children }: DialogProps) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
   useEffect(() => dialog.current?.showModal(), []);
+  useCloseOnNavigation(onClose);
   return (
     <dialog ref={dialog} onClose={onClose} aria-labelledby={id}>
       <h2 id={id}>{title}</h2>

@@ -1,12 +1,13 @@
 /** The frame around every page: menu, credits, the session's key, and connection problems. */
 import { useQuery } from '@tanstack/react-query';
 import { Menu as MenuIcon, Search } from 'lucide-react';
-import { Suspense, lazy, useEffect, useState, type ReactNode } from 'react';
+import { Suspense, lazy, useCallback, useEffect, useState, type ReactNode } from 'react';
 import { Link, useLocation } from 'wouter';
 import { version } from '../package.json' with { type: 'json' };
 import { useConnection } from '../gateway/live.tsx';
 import { useIsOperator } from '../gateway/operator.ts';
 import { balanceQuery, sessionQuery, useSignOut, type SessionKey } from '../gateway/session.ts';
+import { useCloseOnNavigation } from './close-on-navigation.ts';
 import { RateLimited } from './rate-limited.tsx';
 import { ThemeSwitch } from './theme.tsx';
 import { Toasts } from './toast.tsx';
@@ -30,6 +31,7 @@ export const callerPages = [
 export const operatorPages = [
   { name: 'Overview', path: '/operator', to: '/operator' },
   { name: 'All jobs', path: '/operator/jobs', to: '/operator/jobs' },
+  { name: 'Failing webhooks', path: '/operator/webhooks', to: '/operator/webhooks' },
   { name: 'Organizations', path: '/operator/organizations', to: '/operator/organizations' },
   { name: 'Operators', path: '/operator/operators', to: '/operator/operators' },
   { name: 'Actions', path: '/operator/actions', to: '/operator/actions' },
@@ -43,7 +45,8 @@ interface ShellProps {
 
 /** Shows a page with the menu and the header. */
 export function Shell({ sessionKey, children }: ShellProps) {
-  const [location] = useLocation();
+  const [isOpen, setOpen] = useState(false);
+  useCloseOnNavigation(useCallback(() => setOpen(false), []));
   return (
     <div className="shell">
       <a className="skip" href="#page">
@@ -54,8 +57,15 @@ export function Shell({ sessionKey, children }: ShellProps) {
           <span className="mark" aria-hidden="true" />
           <span className="name">Studio Gateway</span>
         </Link>
-        {/* A narrow screen shows the menu while it is open; a page that opens closes it. */}
-        <input key={location} id="menu" type="checkbox" className="unseen" aria-label="Menu" />
+        {/* A narrow screen shows the menu while it is open. */}
+        <input
+          id="menu"
+          type="checkbox"
+          className="unseen"
+          aria-label="Menu"
+          checked={isOpen}
+          onChange={({ target }) => setOpen(target.checked)}
+        />
         <label htmlFor="menu" className="menu-button" aria-hidden="true">
           <MenuIcon />
         </label>

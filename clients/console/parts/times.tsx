@@ -10,12 +10,9 @@ const dateTime = new Intl.DateTimeFormat(undefined, {
   second: '2-digit',
   timeZoneName: 'short',
 });
-const relativeTime = new Intl.RelativeTimeFormat(undefined, { numeric: 'auto', style: 'narrow' });
-const units = [
-  ['day', 86_400_000],
-  ['hour', 3_600_000],
-  ['minute', 60_000],
-] as const;
+const minuteMs = 60_000;
+const hourMs = 60 * minuteMs;
+const dayMs = 24 * hourMs;
 
 const utcDayFormat = new Intl.DateTimeFormat(undefined, {
   month: 'short',
@@ -41,18 +38,37 @@ interface TimeProps {
   time: string | number;
 }
 
-/** Shows a time relative to now, e.g. `5 min. ago`. The tooltip is the exact time. */
-export function RelativeTime({ time }: TimeProps) {
-  const nowMs = useNow(30_000);
-  const date = new Date(time);
-  const differenceMs = date.getTime() - nowMs;
-  const [unit, unitMs] = units.find(([, ms]) => Math.abs(differenceMs) >= ms) ?? ['second', 1000];
+/** Formats a time relative to now, e.g. `5 min ago`, `in 24 h` or `3 days ago`. */
+function formatRelative(differenceMs: number): string {
+  const ms = Math.abs(differenceMs);
+  if (ms < minuteMs) return 'now';
   const text =
-    unit === 'second' ? 'now' : relativeTime.format(Math.round(differenceMs / unitMs), unit);
+    ms < hourMs
+      ? `${Math.round(ms / minuteMs)} min`
+      : ms < 2 * dayMs
+        ? `${Math.round(ms / hourMs)} h`
+        : `${Math.round(ms / dayMs)} days`;
+  return differenceMs < 0 ? `${text} ago` : `in ${text}`;
+}
+
+/** Shows a time relative to now. The tooltip is the exact time. */
+export function RelativeTime({ time }: TimeProps) {
+  const nowMs = useNow(minuteMs / 2);
+  const date = new Date(time);
   return (
     <time dateTime={date.toISOString()} title={dateTime.format(date)}>
-      {text}
+      {formatRelative(date.getTime() - nowMs)}
     </time>
+  );
+}
+
+/** Shows when the URL of a file expires or has expired; the file stays. */
+export function LinkExpiry({ time }: TimeProps) {
+  return (
+    <>
+      link {useNow(minuteMs / 2) < new Date(time).getTime() ? 'expires' : 'expired'}{' '}
+      <RelativeTime time={time} />
+    </>
   );
 }
 

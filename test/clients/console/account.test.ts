@@ -297,6 +297,10 @@ describeInBrowser('the account in the console', () => {
       .first()
       .waitFor();
     await expectAccessible(page);
+    await page.getByRole('button', { name: 'All', exact: true }).click();
+    await page.getByLabel('Search').fill('music/generate');
+    await studio.getByText('2 prices').click();
+    await studio.getByText('full adds a cover picture').waitFor();
     await page.getByLabel('Search').fill('seedream image/generate');
     await page.getByRole('button', { name: /^Try Seedream 4, image\/generate/ }).click();
     await page.getByRole('button', { name: 'Generate' }).waitFor();

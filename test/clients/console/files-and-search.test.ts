@@ -47,7 +47,13 @@ describeInBrowser('files, comparison and search in the console', () => {
     await page.getByRole('menuitem', { name: 'Delete' }).click();
     await page.getByRole('dialog').getByRole('button', { name: 'Delete' }).click();
     await expect.poll(() => tiles.count()).toBe(1);
-    await tiles.getByRole('button', { name: 'More actions' }).press('Enter');
+    await tiles.getByText('Link expires in 24 h').waitFor();
+    const more = tiles.getByRole('button', { name: 'More actions' });
+    await more.press('Enter');
+    await page.getByRole('menuitem', { name: 'Copy as code' }).press('Enter');
+    await page.getByRole('dialog').getByText('"prompt":"a lighthouse"').waitFor();
+    await page.keyboard.press('Escape');
+    await more.press('Enter');
     await page.getByRole('menuitem', { name: 'Upscale' }).click();
     await expect.poll(() => page.getByLabel('Image URL').inputValue()).toContain(gateway.url);
     expect(problems).toEqual([]);
@@ -74,7 +80,7 @@ describeInBrowser('files, comparison and search in the console', () => {
       await route.continue();
     });
     await page.getByLabel('Prompt').press('Control+Enter');
-    await page.getByRole('button', { name: 'Starting…' }).waitFor();
+    await page.getByRole('button', { name: 'Running…' }).waitFor();
     await page.getByLabel('Prompt').press('Control+Enter');
     pressed.resolve();
     for (const [name, credits] of [
@@ -93,6 +99,56 @@ describeInBrowser('files, comparison and search in the console', () => {
     const { body } = await gateway.call<{ data: object[] }>('/api/v1/studio/jobs', { key });
     expect(body.data).toHaveLength(2);
     expect(problems).toEqual([]);
+  });
+
+  it('runs one prompt on several chat models, with the tokens, time and price of each answer', async () => {
+    const { key } = await gateway.newCaller({ credits: 100 });
+    const { page, problems } = await openAs(key);
+    await page.goto(`${gateway.url}/console/playground/compare`);
+    await page.getByLabel('Endpoint').selectOption('Chat');
+    const chosen = page.getByRole('group', { name: /^Models/ }).getByRole('checkbox');
+    await expect.poll(() => chosen.count()).toBe(2);
+    for (const left of [1, 0]) {
+      await chosen.first().press('Space');
+      await expect.poll(() => chosen.count()).toBe(left);
+    }
+    expect(await page.getByRole('button', { name: /^Run/ }).isDisabled()).toBe(true);
+    const models = ['gpt-5-mini', 'claude-haiku-4-5'];
+    for (const model of models) await page.getByLabel('Add a model').fill(model);
+    await expect.poll(() => chosen.count()).toBe(2);
+    await page.getByText(/at most [\d.]+ credits \(/).waitFor();
+    await page.getByLabel('Prompt').fill('What **lights** a harbour?');
+    await page.getByLabel('Prompt').press('Control+Enter');
+    for (const model of models) {
+      const answer = page.getByRole('region', { name: model }).getByRole('article');
+      await answer.getByText(/[\d.]+ credits/).waitFor();
+      await answer.getByText(new RegExp(`${model}.* · first text after .* · .* tokens`)).waitFor();
+      expect(await answer.locator('strong').first().textContent()).toBe('lights');
+    }
+    const { body } = await gateway.call<{ usage: object[] }>('/api/v1/usage', { key });
+    expect(body.usage).toHaveLength(2);
+    expect(problems).toEqual([]);
+  });
+
+  it('closes the menu of a phone and dialogs when a page is opened, also the current one', async () => {
+    const { page } = await openAs();
+    await page.setViewportSize({ width: 390, height: 844 });
+    const menu = page.getByRole('checkbox', { name: 'Menu' });
+    const pages = page.getByRole('navigation', { name: 'Pages' });
+    const open = async (name: string) => {
+      await menu.press('Space');
+      await pages.getByRole('link', { name }).click();
+      await pages.waitFor({ state: 'hidden' });
+    };
+    for (const name of ['Jobs', 'Jobs', 'API keys']) await open(name);
+    await page.getByRole('button', { name: 'New key' }).click();
+    await page.getByRole('dialog').waitFor();
+    await page.goBack();
+    await page.getByRole('heading', { name: 'Jobs', level: 1 }).waitFor();
+    await page.keyboard.press('Control+k');
+    await page.getByRole('dialog').waitFor();
+    await page.goBack();
+    await page.getByRole('dialog').waitFor({ state: 'detached' });
   });
 
   it('finds pages, documentation, models, keys and jobs by keyboard', async () => {

@@ -8,7 +8,7 @@ import { formatBytes } from '../../parts/amounts.tsx';
 import { useQueryString } from '../../parts/query-string.ts';
 import { ShowMore } from '../../parts/show-more.tsx';
 import { Empty, ErrorMessage, Loading } from '../../parts/states.tsx';
-import { RelativeTime, formatDay } from '../../parts/times.tsx';
+import { LinkExpiry, RelativeTime, formatDay } from '../../parts/times.tsx';
 import { findMediaKind, type Media } from '../job/job-media.ts';
 import { MediaPlayer } from '../job/job-result.tsx';
 import { ResultActions } from '../job/result-actions.tsx';
@@ -110,6 +110,11 @@ function FileTile({ file }: { file: StoredFile }) {
           {sizeBytes !== null && `${formatBytes(sizeBytes)} · `}
           <RelativeTime time={createdAt} />
         </span>
+        {file.expiresAt && (
+          <span className="hint block">
+            <LinkExpiry time={file.expiresAt} />
+          </span>
+        )}
       </p>
       <ResultActions media={media} jobId={jobId} fileId={fileId} isCompact />
     </li>

@@ -1,6 +1,7 @@
 /** Queries for one job and its steps, and the request that starts a job. The event stream (gateway/live.tsx) updates their data. */
 import { queryOptions } from '@tanstack/react-query';
 import { unwrap, api, requestJson, type Job, type Schemas } from '../../gateway/client.ts';
+import { toEndpointPath } from '../../parts/names.ts';
 
 /** Query for a job. */
 export const jobQuery = (jobId: string) =>
@@ -21,6 +22,9 @@ export const timelineQuery = (jobId: string) =>
       return (await unwrap(api.GET('/api/v1/studio/jobs/{jobId}/timeline', { params }))).data;
     },
   });
+
+/** Returns the path of the endpoint that starts jobs of a type. */
+export const toEndpoint = (type: string): string => `/api/v1/studio/${toEndpointPath(type)}`;
 
 /** Starts a job without waiting for its result, and returns its id. @throws ApiError */
 export async function startJob(

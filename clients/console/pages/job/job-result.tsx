@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { FileText } from 'lucide-react';
 import type { Job } from '../../gateway/client.ts';
 import { formatType, splitType, toWords } from '../../parts/names.ts';
-import { RelativeTime } from '../../parts/times.tsx';
+import { LinkExpiry } from '../../parts/times.tsx';
 import { ExpectedBar } from './expected-end.tsx';
 import { timelineQuery } from './job-query.ts';
 import { listMedia, findTranscript, type Media } from './job-media.ts';
@@ -64,15 +64,9 @@ function MediaFigure({ media, job, isCompact }: MediaFigureProps) {
     <figure>
       <MediaPlayer media={media} alt={`Result: ${job.prompt ?? formatType(job.type)}`} />
       <figcaption className="dim">
-        <span>
-          {caption}
-          {expiresAt && (
-            <>
-              {caption && ' · '}
-              expires <RelativeTime time={expiresAt} />
-            </>
-          )}
-        </span>
+        {caption}
+        {caption && expiresAt && ' · '}
+        {expiresAt && <LinkExpiry time={expiresAt} />}
       </figcaption>
       <ResultActions media={media} jobId={job.jobId} isCompact={isCompact} />
     </figure>

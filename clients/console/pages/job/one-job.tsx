@@ -19,7 +19,7 @@ import { storeDraft } from '../playground/draft.ts';
 import { estimateQuery } from '../playground/estimate-query.ts';
 import { Billing } from './billing.tsx';
 import { ExpectedBar } from './expected-end.tsx';
-import { jobQuery, startJob, timelineQuery, toRepeatable } from './job-query.ts';
+import { jobQuery, startJob, timelineQuery, toEndpoint, toRepeatable } from './job-query.ts';
 import { JobResult } from './job-result.tsx';
 import { JobDuration } from './job-row.tsx';
 import { JobSteps } from './job-steps.tsx';
@@ -91,8 +91,6 @@ function JobSections({ job }: { job: Job }) {
     </>
   );
 }
-
-const toEndpoint = (type: string): string => `/api/v1/studio/${toEndpointPath(type)}`;
 
 function Actions({ job }: { job: Job }) {
   const client = useQueryClient();

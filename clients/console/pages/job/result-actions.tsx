@@ -1,8 +1,7 @@
 /** Actions on a stored file: download, copy, use in another endpoint, delete. */
 import { useQuery, useQueryClient } from '@tanstack/react-query';
-import { Copy, Download, Ellipsis, ExternalLink, Trash2, WandSparkles } from 'lucide-react';
+import { Code, Copy, Download, Ellipsis, ExternalLink, Trash2, WandSparkles } from 'lucide-react';
 import { useState } from 'react';
-import { useLocation } from 'wouter';
 import { unwrap, api } from '../../gateway/client.ts';
 import { useSessionKey } from '../../gateway/session.ts';
 import { copyText } from '../../parts/copy.ts';
@@ -10,8 +9,8 @@ import { FormDialog } from '../../parts/dialog.tsx';
 import { ActionMenu, type MenuAction } from '../../parts/menu.tsx';
 import { showToast } from '../../parts/toast.tsx';
 import { capabilitiesQuery } from '../playground/capabilities-query.ts';
-import { studioPath } from '../playground/capability.ts';
-import { updateDraft } from '../playground/draft.ts';
+import { CodeDialog } from '../playground/copy-as.tsx';
+import { useOpenForm } from '../playground/draft.ts';
 import type { Media } from './job-media.ts';
 
 /** Endpoints that take a file of a kind: job type, field and label. */
@@ -33,22 +32,20 @@ const nextSteps: Record<Media['kind'], readonly (readonly [string, string, strin
 
 /** Returns the actions that open the form of another endpoint with the file. */
 function useNextSteps({ url, kind }: Media): MenuAction[] {
-  const [, navigate] = useLocation();
+  const openForm = useOpenForm();
   const { data } = useQuery(capabilitiesQuery);
   return nextSteps[kind].flatMap(([type, field, label]) => {
     const capability = data?.data.find((candidate) => candidate.type === type);
     if (!capability) return [];
-    const perform = (): void => {
-      updateDraft(capability, { [field]: field.endsWith('s') ? [url] : url });
-      navigate(`/playground/${studioPath(capability)}`);
-    };
+    const perform = (): void =>
+      openForm(capability, { [field]: field.endsWith('s') ? [url] : url });
     return [{ label, icon: <WandSparkles aria-hidden />, perform }];
   });
 }
 
 interface ResultActionsProps {
   media: Media;
-  /** Job whose outputs *Delete* removes. */
+  /** Job that made the file, whose outputs *Delete* removes. */
   jobId: string | null;
   /** Id of an uploaded file, which *Delete* removes. */
   fileId?: string | null | undefined;
@@ -58,18 +55,22 @@ interface ResultActionsProps {
 
 /** Shows the actions on a file. */
 export function ResultActions({ media, jobId, fileId, isCompact = false }: ResultActionsProps) {
-  const [isDeleting, setDeleting] = useState(false);
+  const [opened, setOpened] = useState<'code' | 'delete' | null>(null);
+  const onClose = (): void => setOpened(null);
   const steps = useNextSteps(media);
   const denial = useSessionKey().explainDenial('files:delete');
   const more = [
     ...(isCompact ? steps : []),
     ...listUrlActions(media.url),
+    ...(jobId === null
+      ? []
+      : [{ label: 'Copy as code', icon: <Code aria-hidden />, perform: () => setOpened('code') }]),
     {
       label: 'Delete',
       icon: <Trash2 aria-hidden />,
       isDangerous: true,
       disabledReason: denial,
-      perform: () => setDeleting(true),
+      perform: () => setOpened('delete'),
     },
   ];
   const link = { href: media.url, download: true, target: '_blank', rel: 'noreferrer' };
@@ -87,9 +88,8 @@ export function ResultActions({ media, jobId, fileId, isCompact = false }: Resul
       <ActionMenu label="More actions" actions={more}>
         <Ellipsis aria-hidden />
       </ActionMenu>
-      {isDeleting && (
-        <DeleteDialog jobId={jobId} fileId={fileId} onClose={() => setDeleting(false)} />
-      )}
+      {opened === 'delete' && <DeleteDialog {...{ jobId, fileId, onClose }} />}
+      {opened === 'code' && jobId !== null && <CodeDialog {...{ jobId, onClose }} />}
     </div>
   );
 }

@@ -7,7 +7,7 @@ import { NewSecret } from '../../parts/dialog.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { Empty } from '../../parts/states.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { RelativeTime, DateTime } from '../../parts/times.tsx';
+import { RelativeTime } from '../../parts/times.tsx';
 import { KeyActions } from './key-actions.tsx';
 import { keysQuery, type Key } from './key-query.ts';
 import { NewKey } from './new-key.tsx';
@@ -55,7 +55,7 @@ const listColumns = (showNewKey: (key: string) => void): Column<Key>[] => [
   },
   {
     title: 'Expires',
-    cell: ({ expiresAt }) => (expiresAt === null ? 'Never' : <DateTime time={expiresAt} />),
+    cell: ({ expiresAt }) => (expiresAt === null ? 'Never' : <RelativeTime time={expiresAt} />),
   },
   { title: 'Action', cell: (key) => <KeyActions apiKey={key} showNewKey={showNewKey} /> },
 ];

@@ -6,7 +6,7 @@ import { ConfirmButton } from '../../parts/dialog.tsx';
 import { IdTail } from '../../parts/ids.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { RelativeTime, DateTime } from '../../parts/times.tsx';
+import { RelativeTime } from '../../parts/times.tsx';
 import { keysQuery } from './key-query.ts';
 
 type Session = Schemas['ListSessionsAnswer']['sessions'][number];
@@ -21,7 +21,7 @@ const columns: Column<Session>[] = [
   { title: 'Browser', cell: ({ userAgent }) => <Browser userAgent={userAgent ?? ''} /> },
   { title: 'Address', cell: ({ address }) => address ?? '–' },
   { title: 'Signed in', cell: ({ createdAt }) => <RelativeTime time={createdAt} /> },
-  { title: 'Expires', cell: ({ expiresAt }) => <DateTime time={expiresAt} /> },
+  { title: 'Expires', cell: ({ expiresAt }) => <RelativeTime time={expiresAt} /> },
   { title: 'Action', cell: (session) => <EndButton session={session} /> },
 ];
 

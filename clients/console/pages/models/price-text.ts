@@ -46,6 +46,13 @@ export const listOptions = (price: readonly Schemas['PriceRule'][]) =>
     })),
   );
 
+/** Lists what the options that change a price add, in words. */
+export function describeOptions({ price }: Model, { request }: Capability): string[] {
+  const { properties = {} }: FieldSchema = request;
+  const names = price.flatMap(({ rows }) => rows.flatMap(({ when }) => Object.keys(when)));
+  return [...new Set(names)].flatMap((name) => properties[name]?.description ?? []);
+}
+
 function formatCondition({ when, pixelsMax }: Schemas['PriceRule']['rows'][number]): string {
   const fields = Object.entries(when).map(([field, value]) => {
     const text = value === true ? 'on' : value === false ? 'off' : value;

@@ -1,12 +1,11 @@
 /** Table columns of the Studio models: endpoints, prices and limits. */
-import { useLocation } from 'wouter';
 import type { Schemas } from '../../gateway/client.ts';
 import { Credits, UsdPrice } from '../../parts/amounts.tsx';
 import { DescriptionList } from '../../parts/description-list.tsx';
 import type { Column } from '../../parts/table.tsx';
 import { studioPath, toTitle, type Capability } from '../playground/capability.ts';
-import { updateDraft } from '../playground/draft.ts';
-import { findDefaultPrice, formatRule, listOptions } from './price-text.ts';
+import { useOpenForm } from '../playground/draft.ts';
+import { describeOptions, findDefaultPrice, formatRule, listOptions } from './price-text.ts';
 
 /** Model and one of its endpoints. */
 export interface StudioRow {
@@ -73,14 +72,13 @@ export const studioColumns: readonly Column<StudioRow>[] = [
 ];
 
 function TryButton({ capability, model: { displayName, selectedBy } }: StudioRow) {
-  const [, navigate] = useLocation();
-  const name = studioPath(capability);
-  const open = (): void => {
-    updateDraft(capability, selectedBy);
-    navigate(`/playground/${name}`);
-  };
+  const openForm = useOpenForm();
   return (
-    <button type="button" onClick={open} aria-label={`Try ${displayName}, ${name}`}>
+    <button
+      type="button"
+      onClick={() => openForm(capability, selectedBy)}
+      aria-label={`Try ${displayName}, ${studioPath(capability)}`}
+    >
       Try
     </button>
   );
@@ -112,6 +110,11 @@ function Price({ capability, model }: StudioRow) {
               ]),
             )}
           />
+          {describeOptions(model, capability).map((text) => (
+            <p key={text} className="hint">
+              {text}
+            </p>
+          ))}
         </details>
       )}
     </>

@@ -10,23 +10,14 @@ import { State } from '../../parts/state.tsx';
 import { ErrorMessage } from '../../parts/states.tsx';
 import type { Column } from '../../parts/table.tsx';
 import { RelativeTime } from '../../parts/times.tsx';
-import { jobActions } from './job-actions.tsx';
+import { actionNames, jobActions, type JobAction } from './job-actions.tsx';
 import { OperatorAction } from './operator-action.tsx';
 
 type BulkAction = OperatorSchemas['BulkAction'];
-type Name = BulkAction['action'];
 
 const path = '/bulk-actions';
 const jobsMax = 10_000;
 const refreshMs = 2000;
-const hints: Record<Name, string> = {
-  reverify: jobActions.reverify.hint,
-  resettle: jobActions.resettle.hint,
-  cancel: jobActions.cancel.hint,
-  redeliver: 'Delivers the webhooks of ended jobs again that were not delivered.',
-  refund: 'Returns all charged credits of the jobs. Their results stay available.',
-};
-const names: readonly Name[] = ['reverify', 'resettle', 'cancel', 'redeliver', 'refund'];
 
 interface BulkActionButtonProps {
   label: string;
@@ -52,7 +43,7 @@ export function BulkActionButton({ filter, ...button }: BulkActionButtonProps) {
 }
 
 function DryRun({ filter }: { filter: object }) {
-  const [action, setAction] = useState<Name>('reverify');
+  const [action, setAction] = useState<JobAction>('reverify');
   const { data, error } = useQuery({
     queryKey: ['operator', 'dry run', action, filter],
     queryFn: () =>
@@ -66,11 +57,11 @@ function DryRun({ filter }: { filter: object }) {
       <SelectField
         label="Action"
         name="action"
-        options={toOptions(names)}
+        options={toOptions(actionNames)}
         value={action}
         change={setAction}
       />
-      <p>{hints[action]}</p>
+      <p>{jobActions[action].hint}</p>
       <ErrorMessage error={error} />
       <output>
         {data && (

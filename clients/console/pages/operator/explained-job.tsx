@@ -10,12 +10,13 @@ import { State } from '../../parts/state.tsx';
 import { DateTime } from '../../parts/times.tsx';
 import { Billing } from '../job/billing.tsx';
 import { ProviderRequests } from '../job/provider-requests.tsx';
-import { JobActions } from './job-actions.tsx';
+import { JobActions, type JobAction } from './job-actions.tsx';
 import { OrganizationLink } from './links.tsx';
-import { Refund } from './refund.tsx';
 import { listEvents } from './job-events.ts';
 
-type Explanation = OperatorSchemas['JobExplanation'];
+interface ExplanationProps {
+  explanation: OperatorSchemas['JobExplanation'];
+}
 const refreshMs = 3000;
 
 /** Shows the operators' page of a job. */
@@ -35,14 +36,7 @@ export function ExplainedJob({ jobId }: { jobId: string }) {
       <div className="head">
         <h2>{formatType(data.type)}</h2>
         <State name={data.status} />
-        <div className="row">
-          <Refund jobId={jobId} billing={data.billing} />
-          <JobActions
-            jobId={jobId}
-            isDone={data.done}
-            recommended={data.next[0]?.operation === 'resettleJob' ? 'resettle' : 'reverify'}
-          />
-        </div>
+        <ActionsOnJob explanation={data} />
       </div>
       <div className="stack">
         <NextSteps explanation={data} />
@@ -64,7 +58,29 @@ export function ExplainedJob({ jobId }: { jobId: string }) {
   );
 }
 
-function NextSteps({ explanation: { why, callerWhy, next } }: { explanation: Explanation }) {
+const remedies: Record<string, JobAction> = {
+  reverifyJob: 'reverify',
+  resettleJob: 'resettle',
+  cancelJob: 'cancel',
+  redeliverJobWebhook: 'redeliver',
+};
+
+function ActionsOnJob({ explanation: { jobId, done, billing, webhook, next } }: ExplanationProps) {
+  // Rounds the difference, because floating-point subtraction may add decimals.
+  const refundable = Number((billing.charged - billing.refunded).toFixed(6));
+  const [remedy] = next.flatMap(({ operation }) => remedies[operation ?? ''] ?? []);
+  return (
+    <JobActions
+      jobId={jobId}
+      isDone={done}
+      refundable={refundable}
+      hasWebhook={webhook !== null}
+      recommended={remedy ?? (refundable > 0 ? 'refund' : 'reverify')}
+    />
+  );
+}
+
+function NextSteps({ explanation: { why, callerWhy, next } }: ExplanationProps) {
   return (
     <section className="card stack">
       <p className="why">{why}</p>
@@ -87,7 +103,7 @@ function NextSteps({ explanation: { why, callerWhy, next } }: { explanation: Exp
   );
 }
 
-function Timeline({ explanation }: { explanation: Explanation }) {
+function Timeline({ explanation }: ExplanationProps) {
   return (
     <section className="card">
       <h2>Timeline</h2>
@@ -108,7 +124,7 @@ function Timeline({ explanation }: { explanation: Explanation }) {
   );
 }
 
-function Details({ explanation }: { explanation: Explanation }) {
+function Details({ explanation }: ExplanationProps) {
   const { organization, key, billing, workflow, calls, jobId, requestId, deadlineAt } = explanation;
   return (
     <section className="card">

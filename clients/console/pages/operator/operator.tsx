@@ -8,6 +8,7 @@ import { OneOrganization } from './one-organization.tsx';
 import { Organizations } from './organizations.tsx';
 import { Operators } from './operators.tsx';
 import { ExplainedJob } from './explained-job.tsx';
+import { FailingWebhooks } from './failing-webhooks.tsx';
 import { Overview } from './overview.tsx';
 import { OperatorJobs } from './operator-jobs.tsx';
 
@@ -32,10 +33,13 @@ export default function Operator() {
       </div>
       <Switch>
         <Route path="/operator/jobs" component={OperatorJobs} />
-        <Route path="/operator/jobs/:jobId">{({ jobId }) => <ExplainedJob jobId={jobId} />}</Route>
+        <Route path="/operator/jobs/:jobId">
+          {({ jobId }) => <ExplainedJob key={jobId} jobId={jobId} />}
+        </Route>
+        <Route path="/operator/webhooks" component={FailingWebhooks} />
         <Route path="/operator/organizations" component={Organizations} />
         <Route path="/operator/organizations/:id">
-          {({ id }) => <OneOrganization organizationId={id} />}
+          {({ id }) => <OneOrganization key={id} organizationId={id} />}
         </Route>
         <Route path="/operator/operators" component={Operators} />
         <Route path="/operator/actions" component={Actions} />

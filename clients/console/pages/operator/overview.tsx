@@ -1,9 +1,11 @@
-/** Overview of the gateway for operators: linked numbers, worst first, providers, queues and audit. */
+/** Overview of the gateway for operators: what needs attention, linked numbers, providers, queues and audit. */
 import { useQuery } from '@tanstack/react-query';
+import { Link } from 'wouter';
 import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { formatAmount, formatShare } from '../../parts/amounts.tsx';
 import { Panel } from '../../parts/panel.tsx';
+import { State } from '../../parts/state.tsx';
 import { ErrorMessage, Loading } from '../../parts/states.tsx';
 import type { Column } from '../../parts/table.tsx';
 import { formatDuration } from '../../parts/times.tsx';
@@ -16,8 +18,6 @@ type ChatProvider = Figures['chatProviders'][number];
 type Queue = NonNullable<Figures['queues']>[number];
 
 const refreshMs = 10_000;
-/** Age of a backlog or a webhook from which it counts as a problem, in seconds. */
-const lateSeconds = 60;
 
 /** Shows the overview. */
 export function Overview() {
@@ -26,11 +26,27 @@ export function Overview() {
     queryFn: () => unwrap(operatorApi.GET('/api/admin/v1/overview')),
     refetchInterval: refreshMs,
   });
-  if (!data) return error ? <ErrorMessage error={error} /> : <Loading />;
-  const { chatProviders, queues } = data.data;
+  const { data: readiness } = useQuery({
+    queryKey: ['operator', 'readiness'],
+    // A process that is not ready responds with status 503 and the same body.
+    queryFn: async (): Promise<Readiness> => (await fetch('/readyz')).json(),
+    refetchInterval: refreshMs,
+  });
+  const servers = readiness ? listServers(readiness) : [];
+  if (!data) {
+    return (
+      <div className="stack">
+        {error ? <ErrorMessage error={error} /> : <Loading />}
+        <Tiles tiles={servers} />
+      </div>
+    );
+  }
+  const { attention, chatProviders, queues } = data.data;
   return (
     <div className="stack">
-      <Tiles tiles={listTiles(data.data)} />
+      <ErrorMessage error={error} />
+      <Attention attention={attention} />
+      <Tiles tiles={[...listTiles(data.data), ...servers]} />
       <Providers />
       <Panel
         title="Chat providers"
@@ -53,91 +69,125 @@ export function Overview() {
   );
 }
 
+/** Pages on which an operator acts on a condition. The others are about this page. */
+const pageByAlert: Record<string, string> = {
+  ReservationStuck: '/operator/jobs',
+  JobsOverdue: '/operator/jobs',
+  BulkJobHangs: '/operator/jobs',
+  OutcomeUnknown: '/operator/jobs',
+  CallerWebhooksFail: '/operator/webhooks',
+};
+
+function Attention({ attention }: Pick<Figures, 'attention'>) {
+  if (attention.length === 0) {
+    return (
+      <p>
+        <State name="clean" /> Nothing needs attention.{' '}
+        <span className="dim">No condition of an alert that the gateway can check is true.</span>
+      </p>
+    );
+  }
+  return (
+    <section className="card stack" aria-label="Needs attention">
+      <h2>Needs attention</h2>
+      <ul className="stack">
+        {attention.map(({ alert, severity, message, runbook, runbookUrl }) => (
+          <li key={message} className="row">
+            <State name={severity} />
+            {pageByAlert[alert] ? <Link href={pageByAlert[alert]}>{message}</Link> : message}
+            <code className="dim">{alert}</code>
+            {runbookUrl ? (
+              <a href={runbookUrl} target="_blank" rel="noreferrer">
+                Runbook
+              </a>
+            ) : (
+              <code className="dim">docs/runbooks/{runbook}</code>
+            )}
+          </li>
+        ))}
+      </ul>
+    </section>
+  );
+}
+
+/** State of the API process that answered, and of the servers that it needs. */
+interface Readiness {
+  checks: Record<string, boolean>;
+  milliseconds: Record<string, number>;
+}
+
+const listServers = ({ checks, milliseconds }: Readiness): Tile[] =>
+  (['Postgres', 'Temporal'] as const).map((name) => {
+    const key = name.toLowerCase();
+    const isUsable = checks[key] ?? false;
+    return {
+      name,
+      value: isUsable ? formatDuration(milliseconds[key] ?? 0) : 'Away',
+      hint: isUsable ? 'reachable' : 'cannot be reached',
+      href: `${location.origin}/readyz`,
+      isBad: !isUsable,
+    };
+  });
+
 const oldest = (seconds: number): string =>
   seconds > 0 ? `oldest ${formatDuration(seconds * 1000)}` : 'nothing waits';
 
-function describeWorkers(queues: Figures['queues'], href: string | null): Tile {
-  const workers = queues && Math.min(...queues.map((queue) => queue.workers));
-  const backlogSeconds = Math.max(0, ...(queues ?? []).map((queue) => queue.backlogAgeSeconds));
-  const noBacklog = 'on each queue, no backlog';
-  const backlog = `backlog of ${formatDuration(backlogSeconds * 1000)}`;
-  return {
-    name: 'Workers',
-    value: workers === null ? '?' : String(workers),
-    hint:
-      workers === null ? 'Temporal cannot be reached' : backlogSeconds > 0 ? backlog : noBacklog,
-    href,
-    isBad: !workers || backlogSeconds > lateSeconds,
-  };
+function describeQueues(queues: Figures['queues']): string {
+  if (queues === null) return 'Temporal cannot be reached';
+  const backlogSeconds = Math.max(0, ...queues.map((queue) => queue.backlogAgeSeconds));
+  if (backlogSeconds === 0) return 'on each queue, no backlog';
+  return `backlog of ${formatDuration(backlogSeconds * 1000)}`;
 }
 
-function listTiles({
-  jobs,
-  bulks,
-  chats,
-  webhooks,
-  credits,
-  queues,
-  temporalUiUrl,
-}: Figures): Tile[] {
-  const running = toTemporalList(temporalUiUrl, 'ExecutionStatus = "Running"');
+function listTiles(figures: Figures): Tile[] {
+  const { attention, jobs, bulks, chats, webhooks, credits, queues, temporalUiUrl } = figures;
+  const isFiring = (...alerts: string[]): boolean =>
+    attention.some(({ alert }) => alerts.includes(alert));
+  const toTemporal = (query: string): string | null => toTemporalList(temporalUiUrl, query);
   const failed = 'ExecutionStatus != "Running" AND ErrorCode IS NOT NULL';
-  return [
-    ...[
-      ['Past deadline', jobs.overdue, 'open jobs', '/operator/jobs'] as const,
-      ['Being verified', jobs.verifying, 'outcome unknown', '/operator/jobs'] as const,
-      ['Unknown outcomes', jobs.unknown, 'released', '/operator/jobs'] as const,
-    ].map(([name, count, hint, href]) => ({
-      name,
-      value: String(count),
-      hint,
-      href,
-      isBad: count > 0,
-    })),
-    describeWorkers(queues, running),
-    {
-      name: 'Open webhooks',
-      value: String(webhooks.open),
-      hint: oldest(webhooks.oldestSeconds),
-      href: null,
-      isBad: webhooks.oldestSeconds > lateSeconds,
-    },
-    {
-      name: 'Open jobs',
-      value: String(jobs.open),
-      hint: oldest(jobs.oldestSeconds),
-      href: '/operator/jobs?status=open',
-      isBad: false,
-    },
-    {
-      name: 'Bulk jobs',
-      value: String(bulks.open),
-      hint: bulks.hanging > 0 ? `${bulks.hanging} hang` : `${bulks.paused} paused`,
-      href: '/operator/jobs',
-      isBad: bulks.hanging > 0,
-    },
-    {
-      name: 'Open chats',
-      value: String(chats.open),
-      hint: oldest(chats.oldestSeconds),
-      href: null,
-      isBad: false,
-    },
-    {
-      name: 'Failed workflows',
-      value: '↗',
-      hint: 'in the Temporal UI',
-      href: toTemporalList(temporalUiUrl, failed),
-      isBad: false,
-    },
-    {
-      name: 'Credits reserved',
-      value: formatAmount(credits.reserved),
-      hint: `${formatAmount(credits.spentToday)} spent today`,
-      href: null,
-      isBad: false,
-    },
+  const workers = queues ? Math.min(...queues.map((queue) => queue.workers)) : '?';
+  const allJobs = '/operator/jobs';
+  const unknownHint = `in the last hour, ${jobs.unknown} in all`;
+  const webhooksHint = `${webhooks.open} open, ${oldest(webhooks.oldestSeconds)}`;
+  const bulksHint = bulks.hanging > 0 ? `${bulks.hanging} hang` : `${bulks.paused} paused`;
+  const areWorkersBad = queues === null || isFiring('NobodyPolls', 'Backlog');
+  const rows: readonly (readonly [string, string | number, string, string | null, boolean])[] = [
+    ['Past deadline', jobs.overdue, 'open jobs', allJobs, isFiring('JobsOverdue', 'ReservationStuck')],
+    ['Being verified', jobs.verifying, 'outcome unknown', allJobs, jobs.verifying > 0],
+    ['Unknown outcomes', jobs.unknownLastHour, unknownHint, allJobs, isFiring('OutcomeUnknown')],
+    [
+      'Workers',
+      workers,
+      describeQueues(queues),
+      toTemporal('ExecutionStatus = "Running"'),
+      areWorkersBad,
+    ],
+    [
+      'Failing webhooks',
+      webhooks.failing,
+      webhooksHint,
+      '/operator/webhooks',
+      isFiring('CallerWebhooksFail'),
+    ],
+    ['Open jobs', jobs.open, oldest(jobs.oldestSeconds), `${allJobs}?status=open`, false],
+    ['Bulk jobs', bulks.open, bulksHint, allJobs, isFiring('BulkJobHangs')],
+    ['Open chats', chats.open, oldest(chats.oldestSeconds), null, isFiring('ChatReservationStuck')],
+    ['Failed workflows', '↗', 'in the Temporal UI', toTemporal(failed), false],
+    [
+      'Credits reserved',
+      formatAmount(credits.reserved),
+      `${formatAmount(credits.spentToday)} spent today`,
+      null,
+      false,
+    ],
   ];
+  return rows.map(([name, value, hint, href, isBad]) => ({
+    name,
+    value: String(value),
+    hint,
+    href,
+    isBad,
+  }));
 }
 
 const formatSeconds = (seconds: number | null): string =>

@@ -65,6 +65,19 @@ export function buildExample({ models, defaultModel, request }: Capability): For
   return Object.fromEntries(fields);
 }
 
+/** Returns the name of the field with the main text of a request. Undefined if there is none. */
+export function findTextField({ request }: Capability): string | undefined {
+  const { properties = {} }: FieldSchema = request;
+  return ['prompt', 'text'].find((name) => name in properties);
+}
+
+/** Returns the values of a form that opens: the example, with the text of `request`. */
+export function buildOpening(capability: Capability, request: FormValues = {}): FormValues {
+  const textField = findTextField(capability);
+  const text = Object.entries(request).filter(([name]) => name === textField);
+  return { ...buildExample(capability), ...Object.fromEntries(text) };
+}
+
 /** Lists the fields that the chosen model accepts. Omits `async`, which the console always sets. */
 export function listFields(capability: Capability, values: FormValues): Field[] {
   const { properties = {}, required = [] }: FieldSchema = capability.request;

@@ -1,6 +1,6 @@
 /** Settings of a chat: model, system prompt and parameters. */
 import { useQuery } from '@tanstack/react-query';
-import { useId } from 'react';
+import { useId, type ReactNode } from 'react';
 import type { Schemas } from '../../gateway/client.ts';
 import { TextField } from '../../parts/fields.tsx';
 import { chatModelsQuery } from '../models/chat-models-query.ts';
@@ -21,8 +21,8 @@ export type ChatModel = Schemas['ListModelsAnswer']['models'][number];
 /** Maximum price of a default model, in credits per million tokens of its answers. */
 const defaultPriceMax = 1000;
 
-/** Returns the chat models, and the newest one with a moderate price. */
-export function useChatModels(): { models: readonly ChatModel[]; defaultModel: string } {
+/** Returns the chat models, and the ids of those with a moderate price, newest first. */
+export function useChatModels(): { models: readonly ChatModel[]; suggestedIds: string[] } {
   const { data } = useQuery(chatModelsQuery);
   const { data: pricing } = useQuery(pricingQuery);
   const models = data?.models ?? [];
@@ -30,10 +30,11 @@ export function useChatModels(): { models: readonly ChatModel[]; defaultModel: s
     pricing?.chat.filter(({ output }) => output <= defaultPriceMax).map(({ model }) => model),
   );
   const times = new Map(data?.data.map(({ id, created }) => [id, created]));
-  const [newest] = models
-    .filter(({ id }) => moderate.has(id))
-    .toSorted((one, other) => (times.get(other.id) ?? 0) - (times.get(one.id) ?? 0));
-  return { models, defaultModel: newest?.id ?? models[0]?.id ?? '' };
+  const suggestedIds = models
+    .map(({ id }) => id)
+    .filter((id) => moderate.has(id))
+    .toSorted((one, other) => (times.get(other) ?? 0) - (times.get(one) ?? 0));
+  return { models, suggestedIds };
 }
 
 interface SettingsProps {
@@ -85,21 +86,25 @@ interface ModelFieldProps extends Pick<SettingsProps, 'settings' | 'models'> {
   choose: (id: string) => void;
 }
 
+interface ModelSearchProps {
+  label: string;
+  models: readonly ChatModel[];
+  value: string;
+  change: (text: string) => void;
+}
+
 /** Shows a text field that suggests matching models. */
-function ModelField({ settings: { model }, models, choose }: ModelFieldProps) {
+export function ModelSearch({ models, ...field }: ModelSearchProps) {
   const listId = useId();
-  const isKnown = models.some(({ id }) => id === model);
   return (
-    <div className="field">
+    <>
       <TextField
-        label="Model"
         list={listId}
         spellCheck={false}
         autoComplete="off"
         placeholder="Search models"
-        value={model}
         onFocus={({ target }) => target.select()}
-        change={choose}
+        {...field}
       />
       <datalist id={listId}>
         {models.map(({ id, name }) => (
@@ -108,6 +113,16 @@ function ModelField({ settings: { model }, models, choose }: ModelFieldProps) {
           </option>
         ))}
       </datalist>
+    </>
+  );
+}
+
+/** Shows the choice of the model, with its price. */
+function ModelField({ settings: { model }, models, choose }: ModelFieldProps) {
+  const isKnown = models.some(({ id }) => id === model);
+  return (
+    <div className="field">
+      <ModelSearch label="Model" models={models} value={model} change={choose} />
       {isKnown || models.length === 0 ? (
         <ModelPrice model={model} />
       ) : (
@@ -117,12 +132,14 @@ function ModelField({ settings: { model }, models, choose }: ModelFieldProps) {
   );
 }
 
-function ModelPrice({ model }: { model: string }) {
+/** Shows the price of a model, after `children`. */
+export function ModelPrice({ model, children }: { model: string; children?: ReactNode }) {
   const { data } = useQuery(pricingQuery);
   const price = data?.chat.find((candidate) => candidate.model === model);
   if (!price) return null;
   return (
     <span className="hint">
+      {children}
       Credits per million tokens: <Credits amount={price.input} /> input,{' '}
       <Credits amount={price.output} /> output
     </span>

@@ -48,14 +48,8 @@ export function useChat({ setMessages }: { setMessages: SetMessages }) {
       messages.map((message, index) => (index === messages.length - 1 ? change(message) : message)),
     );
   const { variables, isPending, error, mutate } = useMutation({
-    async mutationFn({ body, controller: { signal } }: SentChat) {
-      const sentAtMs = performance.now();
-      const request = { method: 'POST', body: { ...body, stream: true }, signal };
-      for await (const data of readEvents(await sendRequest('/api/v1/chat', request))) {
-        if (data === '[DONE]') break;
-        changeLastMessage(applyEvent(JSON.parse(data), performance.now() - sentAtMs));
-      }
-    },
+    mutationFn: ({ body, controller: { signal } }: SentChat) =>
+      streamChat(body, changeLastMessage, signal),
     onError(_, { controller, restore }) {
       if (!controller.signal.aborted) restore();
     },
@@ -68,6 +62,23 @@ export function useChat({ setMessages }: { setMessages: SetMessages }) {
       mutate({ body, restore, controller: new AbortController() }),
     stop: () => variables?.controller.abort(),
   };
+}
+
+/**
+ * Sends a chat, and calls `change` with an edit of the answer's message for each event.
+ * @throws ApiError, or Error if the stream has an error event
+ */
+export async function streamChat(
+  body: object,
+  change: (edit: (last: Message) => Message) => void,
+  signal?: AbortSignal,
+): Promise<void> {
+  const sentAtMs = performance.now();
+  const request = { method: 'POST', body: { ...body, stream: true }, ...(signal && { signal }) };
+  for await (const data of readEvents(await sendRequest('/api/v1/chat', request))) {
+    if (data === '[DONE]') break;
+    change(applyEvent(JSON.parse(data), performance.now() - sentAtMs));
+  }
 }
 
 /** Returns a function that appends an event to a message. @throws Error if it is an error event */

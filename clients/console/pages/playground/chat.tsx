@@ -2,7 +2,6 @@
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { RefreshCw } from 'lucide-react';
 import { useState, type SubmitEvent } from 'react';
-import { unwrap, api } from '../../gateway/client.ts';
 import { useSessionKey } from '../../gateway/session.ts';
 import { ActionButton } from '../../parts/action-button.tsx';
 import { useDebounced } from '../../parts/debounced.ts';
@@ -12,6 +11,7 @@ import { ChatSettingsForm, useChatModels, type ChatSettings } from './chat-setti
 import { useChat, type Message } from './chat-stream.ts';
 import { ChatMessage, Pictures, useChatHistory } from './chat-message.tsx';
 import { CopyAsCode } from './copy-as.tsx';
+import { chatEstimateQuery } from './estimate-query.ts';
 
 interface ChatBody {
   model: string;
@@ -25,16 +25,17 @@ const noSettings = { system: '', temperature: '', maxTokens: '' };
 /** Shows the chat page. */
 export default function Chat() {
   const [messages, setMessages] = useChatHistory();
-  const { models, defaultModel } = useChatModels();
+  const { models, suggestedIds } = useChatModels();
   const [chosenSettings, setChosenSettings] = useState<Partial<ChatSettings>>(() => {
-    const model = new URLSearchParams(location.search).get('model');
-    return model === null ? {} : { model };
+    const linked = new URLSearchParams(location.search).get('model');
+    return linked === null ? {} : { model: linked };
   });
-  const settings = { model: defaultModel, ...noSettings, ...chosenSettings };
+  const model = suggestedIds[0] ?? models[0]?.id ?? '';
+  const settings = { model, ...noSettings, ...chosenSettings };
   const chat = useChat({ setMessages });
   const send = (sent: readonly Message[], restore: () => void): void => {
-    const { model } = settings;
-    setMessages([...sent, { id: sent.length, role: 'assistant', content: '', model }]);
+    const answer = { role: 'assistant', content: '', model: settings.model } as const;
+    setMessages([...sent, { id: sent.length, ...answer }]);
     chat.send(buildBody(settings, sent), () => {
       setMessages(messages);
       restore();
@@ -192,8 +193,7 @@ function ChatEstimate({ body, enabled }: { body: ChatBody; enabled: boolean }) {
   const currentJson = JSON.stringify(body);
   const debouncedJson = useDebounced(currentJson, debounceMs);
   const { data, error } = useQuery({
-    queryKey: ['chat-estimate', debouncedJson],
-    queryFn: () => unwrap(api.POST('/api/v1/chat/estimate', { body: JSON.parse(debouncedJson) })),
+    ...chatEstimateQuery(debouncedJson),
     enabled: enabled && debouncedJson === currentJson,
     placeholderData: keepPreviousData,
   });

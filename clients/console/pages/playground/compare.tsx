@@ -1,9 +1,8 @@
-/** Compares models: one prompt on up to four of them, with price and time side by side. */
+/** Compares models: one prompt on up to four of them, with price and time side by side. Chat models have a file of their own. */
 import { useMutation, useQueries, useSuspenseQuery } from '@tanstack/react-query';
-import { useState, type ReactNode, type SubmitEvent } from 'react';
+import { useState, type ReactNode } from 'react';
 import { newRequestKey } from '../../gateway/client.ts';
-import { ActionButton } from '../../parts/action-button.tsx';
-import { formatAmount, MostCredits } from '../../parts/amounts.tsx';
+import { formatAmount } from '../../parts/amounts.tsx';
 import { useDebounced } from '../../parts/debounced.ts';
 import { SelectField } from '../../parts/fields.tsx';
 import { formatType } from '../../parts/names.ts';
@@ -14,16 +13,18 @@ import { capabilitiesQuery } from './capabilities-query.ts';
 import {
   buildExample,
   endpointPath,
+  findTextField,
   type Capability,
   type FieldSchema,
   type FormValues,
 } from './capability.ts';
 import { useDenial } from './capability-form.tsx';
+import { ChatComparison } from './compare-chat.tsx';
+import { ComparisonForm, ModelChips } from './comparison-form.tsx';
 import { estimateQuery } from './estimate-query.ts';
 import { findModelField } from './model-picker.tsx';
 import { Endpoints, ShownJob } from './playground.tsx';
 
-const modelsMax = 4;
 type Model = Capability['models'][number];
 
 /** Shows the page that compares models. */
@@ -31,33 +32,32 @@ export default function Compare() {
   const { data } = useSuspenseQuery(capabilitiesQuery);
   const [search, change] = useQueryString();
   const comparable = data.data.filter(isComparable);
-  const capability =
-    comparable.find(({ type }) => type === (search.get('type') ?? 'imageGenerate')) ??
-    comparable[0];
-  if (!capability) return null;
+  const shown = search.get('type') ?? 'imageGenerate';
+  const capability = comparable.find(({ type }) => type === shown) ?? comparable[0];
+  const endpoint = (
+    <SelectField
+      label="Endpoint"
+      options={[
+        ...comparable.map(({ type }) => [type, formatType(type)] as const),
+        ['chat', 'Chat'] as const,
+      ]}
+      value={shown}
+      change={(type) => change('type', type)}
+    />
+  );
   return (
     <>
       <div className="head">
         <h1>Playground</h1>
       </div>
       <Endpoints capabilities={data.data} current="compare" />
-      <Comparison key={capability.type} capability={capability}>
-        <SelectField
-          label="Endpoint"
-          options={comparable.map(({ type }) => [type, formatType(type)] as const)}
-          value={capability.type}
-          change={(type) => change('type', type)}
-        />
-      </Comparison>
+      {shown === 'chat' && <ChatComparison endpoint={endpoint} />}
+      {shown !== 'chat' && capability && (
+        <Comparison key={capability.type} capability={capability} endpoint={endpoint} />
+      )}
     </>
   );
 }
-
-/** Returns the name of the field with the text that all models get. */
-const findTextField = ({ request }: Capability): string | undefined => {
-  const { properties = {} }: FieldSchema = request;
-  return ['prompt', 'text'].find((name) => name in properties);
-};
 
 function findExampleText(capability: Capability): string {
   const text = buildExample(capability)[findTextField(capability) ?? ''];
@@ -95,10 +95,10 @@ interface Run {
 interface ComparisonProps {
   capability: Capability;
   /** Choice of the endpoint. */
-  children: ReactNode;
+  endpoint: ReactNode;
 }
 
-function Comparison({ capability, children }: ComparisonProps) {
+function Comparison({ capability, endpoint }: ComparisonProps) {
   const path = endpointPath(capability);
   const [text, setText] = useState(() => findExampleText(capability));
   const [chosenIds, setChosenIds] = useState(() =>
@@ -112,7 +112,6 @@ function Comparison({ capability, children }: ComparisonProps) {
       enabled: debounced !== '',
     })),
   });
-  const prices = estimates.flatMap(({ data }) => (data ? [data.data.credits] : []));
   const start = useMutation({
     mutationFn: async () => {
       const runs = chosen.map(async (model): Promise<[string, Run]> => {
@@ -123,38 +122,22 @@ function Comparison({ capability, children }: ComparisonProps) {
       return new Map(await Promise.all(runs));
     },
   });
-  const denial = useDenial(capability);
-  const submit = (event: SubmitEvent): void => {
-    event.preventDefault();
-    start.mutate();
-  };
   return (
     <div className="stack">
-      <form className="card stack" aria-label="Comparison" onSubmit={submit}>
-        {children}
-        <label>
-          {findTextField(capability) === 'text' ? 'Text' : 'Prompt'}
-          <textarea required value={text} onChange={({ target }) => setText(target.value)} />
-        </label>
-        <ModelChips {...{ capability, chosenIds, change: setChosenIds }} />
-        <div className="price">
-          <p>
-            {prices.length === chosen.length && prices.length > 0 && (
-              <MostCredits credits={prices.reduce((sum, price) => sum + price, 0)} />
-            )}
-          </p>
-          <ActionButton
-            type="submit"
-            className="primary"
-            disabled={start.isPending || chosen.length === 0}
-            disabledReason={denial}
-          >
-            {start.isPending
-              ? 'Starting…'
-              : `Run ${chosen.length} ${chosen.length === 1 ? 'model' : 'models'}`}
-          </ActionButton>
-        </div>
-      </form>
+      <ComparisonForm
+        label={findTextField(capability) === 'text' ? 'Text' : 'Prompt'}
+        {...{ text, setText, endpoint }}
+        estimates={estimates.map(({ data }) => data?.data.credits)}
+        denial={useDenial(capability)}
+        isPending={start.isPending}
+        run={start.mutate}
+      >
+        <ModelChips
+          models={capability.models.map(({ id, displayName }) => ({ id, name: displayName }))}
+          chosenIds={chosenIds}
+          change={setChosenIds}
+        />
+      </ComparisonForm>
       <div className="comparison">
         {chosen.map((model, index) => {
           const { data, error } = estimates[index] ?? {};
@@ -185,38 +168,5 @@ function ModelRun({ model: { displayName, typicalSeconds }, credits, run }: Mode
       <ErrorMessage error={run.error ?? null} />
       {run.jobId && <ShownJob key={run.jobId} jobId={run.jobId} />}
     </section>
-  );
-}
-
-interface ModelChipsProps {
-  capability: Capability;
-  chosenIds: readonly string[];
-  change: (ids: string[]) => void;
-}
-
-/** Shows the models of an endpoint, of which up to four are chosen. */
-function ModelChips({ capability, chosenIds, change }: ModelChipsProps) {
-  return (
-    <fieldset className="chips">
-      <legend>
-        Models <span className="hint">up to {modelsMax}</span>
-      </legend>
-      {capability.models.map(({ id, displayName }) => {
-        const isChosen = chosenIds.includes(id);
-        return (
-          <label key={id} className="chip">
-            <input
-              type="checkbox"
-              checked={isChosen}
-              disabled={!isChosen && chosenIds.length >= modelsMax}
-              onChange={() =>
-                change(isChosen ? chosenIds.filter((one) => one !== id) : [...chosenIds, id])
-              }
-            />
-            {displayName}
-          </label>
-        );
-      })}
-    </fieldset>
   );
 }

@@ -1,6 +1,10 @@
 /** Shows the request of a form as code. */
+import { useQuery } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import { copyText, selectedMessage } from '../../parts/copy.ts';
+import { Dialog } from '../../parts/dialog.tsx';
+import { ErrorMessage, Loading } from '../../parts/states.tsx';
+import { jobQuery, timelineQuery, toEndpoint, toRepeatable } from '../job/job-query.ts';
 import type { FormValues } from './capability.ts';
 
 interface CopyAsProps {
@@ -14,8 +18,39 @@ const labelMs = 3000;
 const languages = ['curl', 'TypeScript', 'Python'] as const;
 type Language = (typeof languages)[number];
 
+/** Shows a request as code, folded until it is opened. */
+export function CopyAsCode(props: CopyAsProps) {
+  return (
+    <details>
+      <summary>Copy as code</summary>
+      <Code {...props} />
+    </details>
+  );
+}
+
+/** Shows the request of a job as code in a dialog. */
+export function CodeDialog({ jobId, onClose }: { jobId: string; onClose: () => void }) {
+  const { data: job, error } = useQuery(jobQuery(jobId));
+  const { data } = useQuery(timelineQuery(jobId));
+  return (
+    <Dialog title="Copy as code" onClose={onClose}>
+      <ErrorMessage error={error} />
+      {job && data ? (
+        <Code path={toEndpoint(job.type)} body={toRepeatable(data.request)} />
+      ) : (
+        !error && <Loading />
+      )}
+      <div className="row">
+        <button type="button" onClick={onClose}>
+          Close
+        </button>
+      </div>
+    </Dialog>
+  );
+}
+
 /** Shows a request as code, with a choice of language and a copy button. */
-export function CopyAsCode({ path, body }: CopyAsProps) {
+function Code({ path, body }: CopyAsProps) {
   const [language, setLanguage] = useState<Language>('curl');
   const [label, setLabel] = useState('Copy');
   const shown = useRef<HTMLPreElement>(null);
@@ -25,30 +60,27 @@ export function CopyAsCode({ path, body }: CopyAsProps) {
     setTimeout(setLabel, labelMs, 'Copy');
   };
   return (
-    <details>
-      <summary>Copy as code</summary>
-      <div className="stack">
-        <div className="tabs" role="group" aria-label="Language">
-          {languages.map((name) => (
-            <button
-              key={name}
-              type="button"
-              aria-pressed={name === language}
-              onClick={() => setLanguage(name)}
-            >
-              {name}
-            </button>
-          ))}
-          <button type="button" onClick={() => void copy()}>
-            {label}
+    <div className="stack">
+      <div className="tabs" role="group" aria-label="Language">
+        {languages.map((name) => (
+          <button
+            key={name}
+            type="button"
+            aria-pressed={name === language}
+            onClick={() => setLanguage(name)}
+          >
+            {name}
           </button>
-        </div>
-        {/* oxlint-disable-next-line no-noninteractive-tabindex -- a scrolling element must be reachable by keyboard */}
-        <pre className="code" tabIndex={0} ref={shown}>
-          {text}
-        </pre>
+        ))}
+        <button type="button" onClick={() => void copy()}>
+          {label}
+        </button>
       </div>
-    </details>
+      {/* oxlint-disable-next-line no-noninteractive-tabindex -- a scrolling element must be reachable by keyboard */}
+      <pre className="code" tabIndex={0} ref={shown}>
+        {text}
+      </pre>
+    </div>
   );
 }
 

@@ -2,12 +2,13 @@
  * Stores the form values of the playground in the browser until the tab is closed, and the
  * Idempotency-Key of the request that they make.
  */
+import { useLocation } from 'wouter';
 import { newRequestKey } from '../../gateway/client.ts';
-import { buildExample, type Capability, type FormValues } from './capability.ts';
+import { buildOpening, studioPath, type Capability, type FormValues } from './capability.ts';
 
 const storageKey = (type: string): string => `draft ${type}`;
 
-/** Returns the stored form values for a job type. Null if the form is untouched. */
+/** Returns the stored form values for a job type. Null if the form is untouched, or was sent. */
 export const readDraft = (type: string): FormValues | null =>
   JSON.parse(sessionStorage.getItem(storageKey(type)) ?? 'null');
 
@@ -15,12 +16,19 @@ export const readDraft = (type: string): FormValues | null =>
 export const storeDraft = (type: string, values: FormValues): void =>
   sessionStorage.setItem(storageKey(type), JSON.stringify(values));
 
-/** Changes fields of the stored form values of an endpoint, or else of its example. */
-export const updateDraft = (capability: Capability, fields: FormValues): void =>
-  storeDraft(capability.type, {
-    ...(readDraft(capability.type) ?? buildExample(capability)),
-    ...fields,
-  });
+/**
+ * Returns a function that opens the form of an endpoint with the given fields. The form keeps the
+ * text that was typed into it. Its other fields are those of the example.
+ */
+export function useOpenForm(): (capability: Capability, fields: FormValues) => void {
+  const [, navigate] = useLocation();
+  return (capability, fields) => {
+    const opening = buildOpening(capability, readDraft(capability.type) ?? {});
+    storeDraft(capability.type, { ...opening, ...fields });
+    // A form that is already shown is drawn anew, because the state differs.
+    navigate(`/playground/${studioPath(capability)}`, { state: newRequestKey() });
+  };
+}
 
 /** Time after which a further click on an unchanged form starts a new job, in milliseconds. */
 const sameRequestMs = 10_000;
@@ -55,8 +63,12 @@ export function readRequestKey(type: string, body: FormValues): string {
   return key;
 }
 
-/** Notes that the gateway has accepted the latest request. A repetition does not count. */
+/**
+ * Notes that the gateway has accepted the latest request, whose form values are no draft any more. A
+ * repetition does not count.
+ */
 export function markAccepted(type: string): void {
+  sessionStorage.removeItem(storageKey(type));
   const last = readRequest(type);
   if (last?.acceptedAtMs === null) storeRequest(type, { ...last, acceptedAtMs: Date.now() });
 }

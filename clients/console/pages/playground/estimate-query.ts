@@ -1,6 +1,6 @@
-/** Query for the price of a Studio request. */
+/** Queries for the price of a Studio request, and of a chat. */
 import { queryOptions } from '@tanstack/react-query';
-import { requestJson, type Schemas } from '../../gateway/client.ts';
+import { api, requestJson, unwrap, type Schemas } from '../../gateway/client.ts';
 
 /** Query for the estimate of a request to the endpoint `path`, whose body is `json`. */
 export const estimateQuery = (path: string, json: string) =>
@@ -11,4 +11,11 @@ export const estimateQuery = (path: string, json: string) =>
         method: 'POST',
         body: JSON.parse(json),
       }),
+  });
+
+/** Query for the estimate of a chat, whose body is `json`. */
+export const chatEstimateQuery = (json: string) =>
+  queryOptions({
+    queryKey: ['chat-estimate', json],
+    queryFn: () => unwrap(api.POST('/api/v1/chat/estimate', { body: JSON.parse(json) })),
   });

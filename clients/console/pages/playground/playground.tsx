@@ -2,8 +2,9 @@
 import { useQuery, useQueryClient, useSuspenseQuery } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import { Link, Redirect } from 'wouter';
+import { useHistoryState } from 'wouter/use-browser-location';
 import { formatAmount } from '../../parts/amounts.tsx';
-import { Empty, Loading } from '../../parts/states.tsx';
+import { Empty, ErrorMessage, Loading } from '../../parts/states.tsx';
 import { Billing } from '../job/billing.tsx';
 import { JobResult } from '../job/job-result.tsx';
 import { PipelineGraph } from '../job/pipeline-graph.tsx';
@@ -15,7 +16,7 @@ import { splitType } from '../../parts/names.ts';
 import { State } from '../../parts/state.tsx';
 import { capabilitiesQuery } from './capabilities-query.ts';
 import {
-  buildExample,
+  buildOpening,
   findModel,
   studioPath,
   type Capability,
@@ -28,6 +29,7 @@ import { RecentResults, useRecentJobs } from './recent-results.tsx';
 /** Shows the playground of an endpoint. `name` is the endpoint's path below /studio. */
 export default function Playground({ name }: { name: string }) {
   const { data } = useSuspenseQuery(capabilitiesQuery);
+  const opening = useHistoryState<string | null>();
   const capability = data.data.find((candidate) => studioPath(candidate) === name);
   if (!capability) return <Redirect to="/playground/image/generate" replace />;
   return (
@@ -36,7 +38,7 @@ export default function Playground({ name }: { name: string }) {
         <h1>Playground</h1>
       </div>
       <Endpoints capabilities={data.data} current={capability} />
-      <EndpointPlayground key={capability.type} capability={capability} />
+      <EndpointPlayground key={`${capability.type} ${opening}`} capability={capability} />
     </>
   );
 }
@@ -97,10 +99,7 @@ function EndpointPlayground({ capability }: { capability: Capability }) {
   const jobSection = useRef<HTMLElement>(null);
   const jobs = useRecentJobs(type);
   const shownId = jobId ?? jobs?.find(({ status }) => status === 'completed')?.jobId;
-  const { values, setValues, formKey, load, freeze } = useFormValues(
-    capability,
-    jobId === null ? shownId : undefined,
-  );
+  const { values, setValues, formKey, load, freeze } = useFormValues(capability, shownId);
   const showJob = (next: string): void => {
     sessionStorage.setItem(storageKey(type), next);
     setJobId(next);
@@ -138,18 +137,18 @@ function EndpointPlayground({ capability }: { capability: Capability }) {
 const storageKey = (type: string): string => `job ${type}`;
 
 /**
- * Returns the values of a form: the draft, otherwise the request of the job `exampleId`, otherwise
- * the example of the endpoint.
+ * Returns the values of a form: the draft, otherwise the example of the endpoint, with the text of
+ * the job `shownId`. Options of an earlier request, such as the number of images, are not taken over.
  */
-function useFormValues(capability: Capability, exampleId: string | undefined) {
+function useFormValues(capability: Capability, shownId: string | undefined) {
   const { type } = capability;
   const client = useQueryClient();
   const [draft, setDraft] = useState(() => readDraft(type));
   // The form is drawn anew when a request is loaded, because some fields keep what was typed.
   const [formKey, setFormKey] = useState(0);
   const { data } = useQuery({
-    ...timelineQuery(exampleId ?? ''),
-    enabled: exampleId !== undefined && draft === null,
+    ...timelineQuery(shownId ?? ''),
+    enabled: shownId !== undefined && draft === null,
   });
   const setValues = (next: FormValues): void => {
     storeDraft(type, next);
@@ -159,7 +158,7 @@ function useFormValues(capability: Capability, exampleId: string | undefined) {
     setValues((await client.ensureQueryData(timelineQuery(jobId))).request);
     setFormKey((last) => last + 1);
   };
-  const values = draft ?? data?.request ?? buildExample(capability);
+  const values = draft ?? buildOpening(capability, data?.request);
   // A request that loads late must not replace a text that the user is about to change.
   const freeze = (): void => setDraft(values);
   return { values, setValues, formKey, load, freeze };
@@ -179,8 +178,8 @@ function NoJob({ capability, values }: { capability: Capability; values: FormVal
 
 /** Shows the result of a job, with its steps folded below. */
 export function ShownJob({ jobId }: { jobId: string }) {
-  const { data: job } = useQuery(jobQuery(jobId));
-  if (!job) return <Loading />;
+  const { data: job, error } = useQuery(jobQuery(jobId));
+  if (!job) return error ? <ErrorMessage error={error} /> : <Loading />;
   return (
     <div className="stack">
       <PipelineGraph job={job} />

@@ -3,7 +3,10 @@ import { useQuery } from '@tanstack/react-query';
 import { unwrap, api, type Job } from '../../gateway/client.ts';
 import { useSessionKey } from '../../gateway/session.ts';
 import { formatAmount } from '../../parts/amounts.tsx';
+import { LinkExpiry } from '../../parts/times.tsx';
+import { listMedia } from '../job/job-media.ts';
 import { Thumbnail } from '../job/job-row.tsx';
+import { ResultActions } from '../job/result-actions.tsx';
 
 const shownMax = 8;
 
@@ -37,19 +40,48 @@ export function RecentResults({ jobs, currentId, choose }: RecentResultsProps) {
     <nav aria-label="Latest results">
       <ul className="strip">
         {jobs.map((job) => (
-          <li key={job.jobId}>
-            <button
-              type="button"
-              aria-current={job.jobId === currentId ? 'true' : undefined}
-              aria-label={`Load ${job.prompt ?? job.jobId}`}
-              title={`${job.prompt ?? job.type} · ${formatAmount(job.billing.charged)} credits`}
-              onClick={() => choose(job.jobId)}
-            >
-              <Thumbnail job={job} />
-            </button>
-          </li>
+          <Tile
+            key={job.jobId}
+            job={job}
+            isCurrent={job.jobId === currentId}
+            choose={() => choose(job.jobId)}
+          />
         ))}
       </ul>
     </nav>
+  );
+}
+
+interface TileProps {
+  job: Job;
+  isCurrent: boolean;
+  choose: () => void;
+}
+
+function Tile({ job, isCurrent, choose }: TileProps) {
+  const { jobId, prompt, type, billing } = job;
+  const [media] = listMedia(job);
+  return (
+    <li>
+      <button
+        type="button"
+        aria-current={isCurrent ? 'true' : undefined}
+        aria-label={`Load ${prompt ?? jobId}`}
+        title={`${prompt ?? type} · ${formatAmount(billing.charged)} credits`}
+        onClick={choose}
+      >
+        <Thumbnail job={job} />
+      </button>
+      {media && (
+        <>
+          {media.expiresAt && (
+            <p className="hint">
+              <LinkExpiry time={media.expiresAt} />
+            </p>
+          )}
+          <ResultActions media={media} jobId={jobId} isCompact />
+        </>
+      )}
+    </li>
   );
 }

@@ -24,6 +24,16 @@ const filterOptions = [
 ] as const;
 const refreshMs = 3000;
 
+/** Columns of the delivery of a webhook. */
+export const deliveryColumns: readonly Column<Webhook>[] = [
+  { title: 'Event', cell: ({ event }) => event },
+  { title: 'URL', cell: ({ url }) => <span className="url">{url}</span> },
+  { title: 'State', cell: ({ state }) => <State name={state} /> },
+  { title: 'Attempts', cell: ({ attempts }) => attempts },
+  { title: 'Last response', cell: (webhook) => <LastResponse {...webhook} /> },
+  { title: 'Updated', cell: ({ updatedAt }) => <RelativeTime time={updatedAt} /> },
+];
+
 const columns: Column<Webhook>[] = [
   {
     title: 'Job',
@@ -33,12 +43,7 @@ const columns: Column<Webhook>[] = [
       </Link>
     ),
   },
-  { title: 'Event', cell: ({ event }) => event },
-  { title: 'URL', cell: ({ url }) => <span className="url">{url}</span> },
-  { title: 'State', cell: ({ state }) => <State name={state} /> },
-  { title: 'Attempts', cell: ({ attempts }) => attempts },
-  { title: 'Last response', cell: (webhook) => <LastResponse {...webhook} /> },
-  { title: 'Updated', cell: ({ updatedAt }) => <RelativeTime time={updatedAt} /> },
+  ...deliveryColumns,
   {
     title: 'Action',
     cell: (webhook) => webhook.event === 'ended' && <RedeliverButton {...webhook} />,

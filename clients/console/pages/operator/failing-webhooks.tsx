@@ -1,0 +1,50 @@
+/** Operators' page of the webhooks whose last delivery attempt failed, with a button that sends them again. */
+import { unwrap } from '../../gateway/client.ts';
+import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
+import { usePages } from '../../gateway/pages.ts';
+import { Panel } from '../../parts/panel.tsx';
+import type { Column } from '../../parts/table.tsx';
+import { deliveryColumns } from '../webhooks/deliveries.tsx';
+import { jobActions } from './job-actions.tsx';
+import { JobLink, OrganizationLink } from './links.tsx';
+import { OperatorAction } from './operator-action.tsx';
+
+const columns: Column<OperatorSchemas['OwnedWebhook']>[] = [
+  { title: 'Job', cell: ({ jobId }) => <JobLink id={jobId} /> },
+  {
+    title: 'Organization',
+    cell: ({ organizationId }) => <OrganizationLink id={organizationId} />,
+  },
+  ...deliveryColumns,
+  {
+    title: 'Action',
+    cell: ({ jobId, event }) =>
+      event === 'ended' && (
+        <OperatorAction
+          verb={jobActions.redeliver.verb}
+          title={jobActions.redeliver.title}
+          path={`/jobs/${jobId}/${jobActions.redeliver.path}`}
+        >
+          <p>{jobActions.redeliver.hint}</p>
+        </OperatorAction>
+      ),
+  },
+];
+
+/** Shows the failing webhooks of all organizations. */
+export function FailingWebhooks() {
+  const webhooks = usePages({
+    queryKey: ['operator', 'webhooks'],
+    read: (cursor) =>
+      unwrap(operatorApi.GET('/api/admin/v1/webhooks', { params: { query: cursor } })),
+  });
+  return (
+    <Panel
+      title="Webhooks whose last attempt failed"
+      columns={columns}
+      {...webhooks}
+      rowId={({ jobId, event }) => `${jobId} ${event}`}
+      empty="Every webhook was delivered"
+    />
+  );
+}
