@@ -18,7 +18,9 @@ export interface AttentionState {
   webhooks: WebhookFailures;
   audits: readonly LastAudit[];
   /** Null if Temporal cannot be reached. */
-  queues: readonly { name: string; task: string; pollers: number; backlogAgeSeconds: number }[] | null;
+  queues:
+    | readonly { name: string; task: string; pollers: number; backlogAgeSeconds: number }[]
+    | null;
 }
 
 interface Condition {
@@ -37,8 +39,11 @@ interface Value {
   message: string;
 }
 
+/** Minimum number of failed attempts, so that a few failures in a quiet time are no alert. */
+export const failedAttemptsMin = 10;
+
 const stuck = 'stuck-reservation.md';
-const other = 'README.md#other-alerts';
+const otherAlerts = 'README.md#other-alerts';
 const formatSeconds = (seconds: number): string => formatDuration(seconds * 1000);
 
 /** Returns a reader of the time since the last audit of a scope, or of none if it never ran. */
@@ -65,13 +70,13 @@ export const conditions: readonly Condition[] = [
         message: `The audit of ${scope} found ${findings} violations.`,
       })),
   },
-  ...([['changes', 3600] as const, ['all', 172_800] as const].map(([scope, limit]): Condition => ({
+  ...[['changes', 3600] as const, ['all', 172_800] as const].map(([scope, limit]): Condition => ({
     alert: 'LedgerNotAudited',
     severity: 'ticket',
     runbook: 'audit-row.md',
     limit,
     read: readAuditAge(scope),
-  }))),
+  })),
   {
     alert: 'ReservationStuck',
     severity: 'page',
@@ -120,7 +125,7 @@ export const conditions: readonly Condition[] = [
   {
     alert: 'NobodyPolls',
     severity: 'page',
-    runbook: other,
+    runbook: otherAlerts,
     limit: 0,
     read: ({ queues }) =>
       (queues ?? []).map(({ name, task, pollers }) => ({
@@ -131,7 +136,7 @@ export const conditions: readonly Condition[] = [
   {
     alert: 'Backlog',
     severity: 'ticket',
-    runbook: other,
+    runbook: otherAlerts,
     limit: 60,
     read: ({ queues }) =>
       (queues ?? []).map(({ name, task, backlogAgeSeconds: value }) => ({
@@ -142,7 +147,7 @@ export const conditions: readonly Condition[] = [
   {
     alert: 'CallerWebhooksFail',
     severity: 'ticket',
-    runbook: other,
+    runbook: otherAlerts,
     limit: 0.5,
     read: ({ webhooks: { recentAttempts, recentFailed } }) => [
       {
@@ -152,9 +157,6 @@ export const conditions: readonly Condition[] = [
     ],
   },
 ];
-
-/** Minimum number of failed attempts, so that a few failures in a quiet time are no alert. */
-export const failedAttemptsMin = 10;
 
 /** Lists the conditions that are true, those for a page first. */
 export function findAttention(state: AttentionState) {

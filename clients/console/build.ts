@@ -61,7 +61,9 @@ function checkFirstPage({ output }: Rolldown.RolldownOutput): void {
   );
   console.log(`First page of the console: ${(bytes / 1000).toFixed(1)} kB in ${files.size} files`);
   if (bytes > firstPageBytesMax) {
-    throw new Error(`The first page of the console has ${bytes} bytes, allowed: ${firstPageBytesMax}`);
+    throw new Error(
+      `The first page of the console has ${bytes} bytes, allowed: ${firstPageBytesMax}`,
+    );
   }
 }
 

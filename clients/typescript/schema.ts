@@ -998,7 +998,10 @@ export interface components {
                 height?: number;
                 seed?: number;
                 negativePrompt?: string | components["schemas"]["StepReference"];
-                /** @enum {string} */
+                /**
+                 * @description A higher quality adds detail, and takes longer.
+                 * @enum {string}
+                 */
                 quality?: "auto" | "low" | "medium" | "high";
                 /** @enum {string} */
                 background?: "auto" | "transparent" | "opaque";
@@ -1041,7 +1044,10 @@ export interface components {
                 /** @enum {string} */
                 outputFormat?: "jpeg" | "png" | "webp";
                 seed?: number;
-                /** @enum {string} */
+                /**
+                 * @description A higher quality adds detail, and takes longer.
+                 * @enum {string}
+                 */
                 quality?: "low" | "medium" | "high";
                 /** @enum {string} */
                 background?: "auto" | "transparent" | "opaque";
@@ -1148,6 +1154,7 @@ export interface components {
                 durationSeconds?: number;
                 aspectRatio?: string;
                 resolution?: string;
+                /** @description Adds sound to the video. */
                 generateAudio?: boolean;
                 seed?: number;
                 negativePrompt?: string | components["schemas"]["StepReference"];
@@ -1302,6 +1309,7 @@ export interface components {
                  */
                 model_id?: "music_v1";
                 /**
+                 * @description full adds a cover picture, and the title and lyrics of the song.
                  * @default full
                  * @enum {string}
                  */
@@ -3187,7 +3195,10 @@ export interface components {
             height?: number;
             seed?: number;
             negativePrompt?: string;
-            /** @enum {string} */
+            /**
+             * @description A higher quality adds detail, and takes longer.
+             * @enum {string}
+             */
             quality?: "auto" | "low" | "medium" | "high";
             /** @enum {string} */
             background?: "auto" | "transparent" | "opaque";
@@ -3254,7 +3265,10 @@ export interface components {
             /** @enum {string} */
             outputFormat?: "jpeg" | "png" | "webp";
             seed?: number;
-            /** @enum {string} */
+            /**
+             * @description A higher quality adds detail, and takes longer.
+             * @enum {string}
+             */
             quality?: "low" | "medium" | "high";
             /** @enum {string} */
             background?: "auto" | "transparent" | "opaque";
@@ -3540,6 +3554,7 @@ export interface components {
             durationSeconds?: number;
             aspectRatio?: string;
             resolution?: string;
+            /** @description Adds sound to the video. */
             generateAudio?: boolean;
             seed?: number;
             negativePrompt?: string;
@@ -4010,6 +4025,7 @@ export interface components {
              */
             model_id?: "music_v1";
             /**
+             * @description full adds a cover picture, and the title and lyrics of the song.
              * @default full
              * @enum {string}
              */

@@ -151,7 +151,7 @@ async function takeJobs(page: Page, stack: Stack): Promise<void> {
 }
 
 /** Takes the screenshots of the console, which show the jobs of the other screenshots. */
-async function takeConsole(page: Page, { apiUrl, apiKey }: Stack): Promise<void> {
+async function takeConsole(page: Page, { apiUrl, apiKey, adminKey }: Stack): Promise<void> {
   const headers = { authorization: `Bearer ${apiKey}` };
   // The cookie is stored in the browser context of the page.
   await page.request.post(`${apiUrl}/api/v1/session`, { headers });
@@ -161,8 +161,6 @@ async function takeConsole(page: Page, { apiUrl, apiKey }: Stack): Promise<void>
     texts: ['Generate'],
     async beforeScreenshot() {
       await page.getByLabel('Prompt').first().fill('a lighthouse at dawn, in watercolours');
-      // The form opens with the latest request, which has nine images.
-      await page.getByLabel('Number of images').fill('1');
       await page.getByRole('button', { name: 'Generate' }).click();
       await page.getByRole('img', { name: 'Result: a lighthouse at dawn, in water' }).waitFor();
       await page.evaluate('scrollTo(0, 0)');
@@ -175,6 +173,15 @@ async function takeConsole(page: Page, { apiUrl, apiKey }: Stack): Promise<void>
     height: 800,
   });
   await take(page, { name: 'console-usage', url: `${apiUrl}/console/usage`, texts: ['Records'] });
+  await page.request.post(`${apiUrl}/api/admin/v1/session`, {
+    headers: { authorization: `Bearer ${adminKey}` },
+    data: { actor: 'Olga' },
+  });
+  await take(page, {
+    name: 'console-overview',
+    url: `${apiUrl}/console/operator`,
+    texts: ['Postgres', 'Task queues'],
+  });
 }
 
 const spanList = z.object({

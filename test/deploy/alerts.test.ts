@@ -32,19 +32,22 @@ describe('the alert rules', () => {
     expect(tests.flatMap(listExpectations)).toContainEqual({ alert, fires: true });
   });
 
-  it.each(conditions)('$alert has the limit, severity and runbook that the overview uses', (row) => {
-    const { alert, severity, runbook, limit } = row;
-    const rule = alertRules.find((candidate) => candidate.alert === alert);
-    expect(rule).toMatchObject({ labels: { severity } });
-    expect(rule?.annotations.runbook_url.split('/docs/runbooks/')[1]).toBe(runbook);
-    const limits = [...(rule?.expr ?? '').matchAll(/> ([\d.* ]*\d)/g)].map(([, product = '']) =>
-      product.split('*').reduce((value, factor) => value * Number(factor), 1),
-    );
-    // A queue without workers is the only rule about a minimum.
-    if (alert === 'NobodyPolls') expect(rule?.expr).toMatch(/ == 0$/);
-    else expect(limits).toContain(limit);
-    if (alert === 'CallerWebhooksFail') expect(rule?.expr).toContain(`>= ${failedAttemptsMin}`);
-  });
+  it.each(conditions)(
+    '$alert has the limit, severity and runbook that the overview uses',
+    (row) => {
+      const { alert, severity, runbook, limit } = row;
+      const rule = alertRules.find((candidate) => candidate.alert === alert);
+      expect(rule).toMatchObject({ labels: { severity } });
+      expect(rule?.annotations.runbook_url.split('/docs/runbooks/')[1]).toBe(runbook);
+      const limits = [...(rule?.expr ?? '').matchAll(/> ([\d.* ]*\d)/g)].map(([, product = '']) =>
+        product.split('*').reduce((value, factor) => value * Number(factor), 1),
+      );
+      // A queue without workers is the only rule about a minimum.
+      if (alert === 'NobodyPolls') expect(rule?.expr).toMatch(/ == 0$/);
+      else expect(limits).toContain(limit);
+      if (alert === 'CallerWebhooksFail') expect(rule?.expr).toContain(`>= ${failedAttemptsMin}`);
+    },
+  );
 
   const counts = {
     jobsOverdue: 0,
@@ -80,7 +83,12 @@ describe('the alert rules', () => {
     [['LedgerNotAudited'], { audits: [{ ...audit, finishedAtMs: Date.now() - 3_700_000 }] }],
     [
       ['NobodyPolls', 'Backlog'],
-      { queues: [{ ...queue, backlogAgeSeconds: 61 }, { ...queue, pollers: 0 }] },
+      {
+        queues: [
+          { ...queue, backlogAgeSeconds: 61 },
+          { ...queue, pollers: 0 },
+        ],
+      },
     ],
   ])('%j need attention when the state is %j', (alerts, change) => {
     expect(findAttention({ ...calm, ...change }).map(({ alert }) => alert)).toEqual(alerts);

@@ -8,7 +8,9 @@ import { defineEndpoint, defineSection } from '../endpoint.ts';
 
 const seconds = z.number().meta({ description: 'Seconds.' });
 const attentionSchema = z.object({
-  alert: z.string().meta({ description: 'Alert rule with the same condition.', example: 'JobsOverdue' }),
+  alert: z
+    .string()
+    .meta({ description: 'Alert rule with the same condition.', example: 'JobsOverdue' }),
   severity: z.enum(['page', 'ticket']),
   message: z.string(),
   runbook: z.string().meta({ description: 'Page in docs/runbooks.' }),

@@ -731,6 +731,21 @@ export interface components {
             organizationId: string;
         };
         Overview: {
+            /** @description Conditions of alert rules that are true now, those for a page first. Only rules that the database and Temporal show; Prometheus evaluates all. */
+            attention: {
+                /**
+                 * @description Alert rule with the same condition.
+                 * @example JobsOverdue
+                 */
+                alert: string;
+                /** @enum {string} */
+                severity: "page" | "ticket";
+                message: string;
+                /** @description Page in docs/runbooks. */
+                runbook: string;
+                /** @description The page below `RUNBOOKS_URL`; null if that setting is empty. */
+                runbookUrl: string | null;
+            }[];
             jobs: {
                 open: number;
                 /** @description Open jobs whose deadline has passed. */
@@ -739,6 +754,7 @@ export interface components {
                 verifying: number;
                 /** @description Jobs that were released before the provider reported an outcome. */
                 unknown: number;
+                unknownLastHour: number;
                 /** @description Seconds. */
                 oldestSeconds: number;
             };
@@ -758,6 +774,8 @@ export interface components {
                 open: number;
                 /** @description Seconds. */
                 oldestSeconds: number;
+                /** @description Webhooks with a failed delivery attempt in the last hour. */
+                failing: number;
             };
             credits: {
                 reserved: number;
@@ -1371,6 +1389,7 @@ export interface operations {
                         counts: {
                             verifying: number;
                             released: number;
+                            releasedLastHour: number;
                         };
                     };
                 };

@@ -13,23 +13,26 @@ type Role = Parameters<Page['getByRole']>[0];
 describeInBrowser('the pages of the console', () => {
   const { gateway, open, openAs } = useConsole();
   /** Ids in the addresses of pages. */
-  const ids = { completed: '', failed: '', open: '', bulk: '', organization: '' };
+  const ids: Record<string, string> = {};
 
   beforeAll(async () => {
     const { receiver, startImage, untilDone, call, caller } = gateway;
     const url = receiver.at('/away', (response) => response.writeHead(500).end());
     const metadata = { team: 'a-name-without-spaces-'.repeat(4) };
     const wide = { prompt: 'a lighthouse on a coast '.repeat(6), numImages: 9, metadata };
-    ids.completed = await startImage({ ...wide, webhookUrl: url });
-    ids.failed = await startImage({ prompt: `[[fail:422]] ${'longword'.repeat(30)}` });
-    ids.open = await startImage({ prompt: '[[slow:900s]] a slow lighthouse' });
+    const completed = await startImage({ ...wide, webhookUrl: url });
+    const failed = await startImage({ prompt: `[[fail:422]] ${'longword'.repeat(30)}` });
+    const running = await startImage({ prompt: '[[slow:900s]] a slow lighthouse' });
     const items = [{ use: 'image/generate', body: { prompt: 'a red boat' } }];
-    const bulk = await call('/api/v1/studio/bulk', { method: 'POST', body: { items } });
-    ids.bulk = bulk.body.data.bulkId;
-    ids.organization = caller.organizationId;
+    const bulk = await call<{ data: { bulkId: string } }>('/api/v1/studio/bulk', {
+      method: 'POST',
+      body: { items },
+    });
     const messages = [{ role: 'user', content: 'hello' }];
     await call('/api/v1/chat', { method: 'POST', body: { model: 'gpt-5-mini', messages } });
-    await Promise.all([ids.completed, ids.failed].map((jobId) => untilDone(jobId)));
+    await Promise.all([completed, failed].map((jobId) => untilDone(jobId)));
+    const organization = caller.organizationId;
+    Object.assign(ids, { completed, failed, running, bulk: bulk.body.data.bulkId, organization });
   });
 
   /** Opens a page, as a caller and, if it is one of operators, as an operator. */
@@ -43,7 +46,7 @@ describeInBrowser('the pages of the console', () => {
       });
       expect(session.status()).toBe(201);
     }
-    const place = path.replaceAll(/:(\w+)/g, (_, name) => Reflect.get(ids, name));
+    const place = path.replaceAll(/:(\w+)/g, (_, name: string) => ids[name] ?? '');
     await page.goto(`${gateway.url}/console/${place}`);
     await page.getByRole('heading', { level: 1 }).waitFor();
     await page.locator('.skeleton').first().waitFor({ state: 'detached' });
@@ -79,7 +82,7 @@ describeInBrowser('the pages of the console', () => {
     'jobs?status=failed&tag=team=red',
     'jobs/:completed',
     'jobs/:failed',
-    'jobs/:open',
+    'jobs/:running',
     'files',
     'bulk',
     'bulk/:bulk',
@@ -90,7 +93,7 @@ describeInBrowser('the pages of the console', () => {
     'operator',
     'operator/jobs',
     'operator/jobs/:completed',
-    'operator/jobs/:open',
+    'operator/jobs/:running',
     'operator/webhooks',
     'operator/organizations',
     'operator/organizations/:organization',
@@ -177,12 +180,7 @@ describeInBrowser('the pages of the console', () => {
       ],
       'by keyboard',
     ],
-    [
-      'the period of the usage is chosen',
-      'usage',
-      [['combobox', 'Period', '3']],
-      'Credits by day',
-    ],
+    ['the period of the usage is chosen', 'usage', [['combobox', 'Period', '3']], 'Credits by day'],
   ])('by keyboard alone, %s', async (...row) => {
     const [, path, steps, shown] = row;
     const { page, problems } = await openPath(path);

@@ -4,7 +4,7 @@ import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { usePages } from '../../gateway/pages.ts';
 import { Panel } from '../../parts/panel.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { deliveryColumns } from '../webhooks/deliveries.tsx';
+import { deliveryColumns } from '../job/delivery-columns.tsx';
 import { jobActions } from './job-actions.tsx';
 import { JobLink, OrganizationLink } from './links.tsx';
 import { OperatorAction } from './operator-action.tsx';

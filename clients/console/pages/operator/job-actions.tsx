@@ -8,8 +8,9 @@ import { ActionMenu } from '../../parts/menu.tsx';
 import { CreditsField, CreditChangeIdField } from './credit-fields.tsx';
 import { OperatorDialog } from './operator-action.tsx';
 
-/** Name of an action on a job. */
-export type JobAction = 'reverify' | 'resettle' | 'cancel' | 'redeliver' | 'refund';
+/** Names of all actions. */
+export const actionNames = ['reverify', 'resettle', 'cancel', 'redeliver', 'refund'] as const;
+export type JobAction = (typeof actionNames)[number];
 
 interface ActionText {
   verb: string;
@@ -62,8 +63,6 @@ export const jobActions: Record<JobAction, ActionText> = {
     body: (read) => ({ id: read('id'), credits: Number(read('credits')) }),
   },
 };
-/** Names of all actions. */
-export const actionNames = ['reverify', 'resettle', 'cancel', 'redeliver', 'refund'] as const;
 
 interface JobActionsProps {
   jobId: string;

@@ -152,7 +152,13 @@ function listTiles(figures: Figures): Tile[] {
   const bulksHint = bulks.hanging > 0 ? `${bulks.hanging} hang` : `${bulks.paused} paused`;
   const areWorkersBad = queues === null || isFiring('NobodyPolls', 'Backlog');
   const rows: readonly (readonly [string, string | number, string, string | null, boolean])[] = [
-    ['Past deadline', jobs.overdue, 'open jobs', allJobs, isFiring('JobsOverdue', 'ReservationStuck')],
+    [
+      'Past deadline',
+      jobs.overdue,
+      'open jobs',
+      allJobs,
+      isFiring('JobsOverdue', 'ReservationStuck'),
+    ],
     ['Being verified', jobs.verifying, 'outcome unknown', allJobs, jobs.verifying > 0],
     ['Unknown outcomes', jobs.unknownLastHour, unknownHint, allJobs, isFiring('OutcomeUnknown')],
     [

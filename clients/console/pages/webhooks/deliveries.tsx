@@ -6,9 +6,8 @@ import { usePages } from '../../gateway/pages.ts';
 import { SelectField } from '../../parts/fields.tsx';
 import { IdTail } from '../../parts/ids.tsx';
 import { Panel } from '../../parts/panel.tsx';
-import { State } from '../../parts/state.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { RelativeTime } from '../../parts/times.tsx';
+import { deliveryColumns } from '../job/delivery-columns.tsx';
 import { RedeliverButton } from '../job/redeliver-button.tsx';
 
 type Webhook = Schemas['ListedWebhook'];
@@ -23,16 +22,6 @@ const filterOptions = [
   ['failed', 'failed, no more attempts'],
 ] as const;
 const refreshMs = 3000;
-
-/** Columns of the delivery of a webhook. */
-export const deliveryColumns: readonly Column<Webhook>[] = [
-  { title: 'Event', cell: ({ event }) => event },
-  { title: 'URL', cell: ({ url }) => <span className="url">{url}</span> },
-  { title: 'State', cell: ({ state }) => <State name={state} /> },
-  { title: 'Attempts', cell: ({ attempts }) => attempts },
-  { title: 'Last response', cell: (webhook) => <LastResponse {...webhook} /> },
-  { title: 'Updated', cell: ({ updatedAt }) => <RelativeTime time={updatedAt} /> },
-];
 
 const columns: Column<Webhook>[] = [
   {
@@ -85,19 +74,5 @@ export function Deliveries() {
         change={setFilter}
       />
     </Panel>
-  );
-}
-
-function LastResponse({ lastStatus, lastError, nextAttemptAt, state }: Webhook) {
-  return (
-    <>
-      {lastStatus ?? lastError ?? '–'}
-      {nextAttemptAt && state !== 'delivered' && (
-        <span className="dim">
-          {' '}
-          · retry <RelativeTime time={nextAttemptAt} />
-        </span>
-      )}
-    </>
   );
 }
