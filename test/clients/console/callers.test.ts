@@ -173,6 +173,7 @@ describeInBrowser('the console of a caller', () => {
     const tab = await page.context().newPage();
     await tab.goto(`${gateway.url}/console`);
     await page.getByRole('link', { name: 'Files' }).click();
+    await page.getByRole('list', { name: 'Files' }).waitFor();
     await page.getByRole('link', { name: 'Playground' }).click();
     for (const opened of [tab, page]) {
       await opened.getByRole('img', { name: 'Result: a red buoy' }).first().waitFor();
@@ -201,7 +202,7 @@ describeInBrowser('the console of a caller', () => {
     await expect.poll(() => page.getByLabel('Image URL').inputValue()).toContain(gateway.url);
     await generate(page).click();
     await page.getByRole('img', { name: /Result: Image · upscale/ }).waitFor();
-    await page.getByText(/\d+ × \d+ · .*link expires in 24 h/).waitFor();
+    await page.getByText(/\d+ × \d+ · .*link expires in \d+ (min|h)/).waitFor();
     await expectAccessible(page);
     const actions = page.getByRole('figure').getByRole('button', { name: 'More actions' });
     await actions.press('Enter');
@@ -223,12 +224,14 @@ describeInBrowser('the console of a caller', () => {
 
   it('keeps the chosen theme, without a flash of the other', async () => {
     const { page } = await openAs();
+    await generate(page).waitFor();
     const paper = () => page.evaluate('getComputedStyle(document.documentElement).backgroundColor');
     const light = await paper();
     await page.getByLabel('Theme').selectOption('dark');
     expect(await paper()).not.toBe(light);
     await page.reload();
     expect(await paper()).not.toBe(light);
+    await generate(page).waitFor();
     await expectAccessible(page);
   });
 

@@ -105,7 +105,7 @@ describeInBrowser('files, comparison and search in the console', () => {
     const { key } = await gateway.newCaller({ credits: 100 });
     const { page, problems } = await openAs(key);
     await page.goto(`${gateway.url}/console/playground/compare`);
-    await page.getByLabel('Endpoint').selectOption('Chat');
+    await page.getByRole('combobox', { name: 'Endpoint' }).selectOption('Chat');
     const chosen = page.getByRole('group', { name: /^Models/ }).getByRole('checkbox');
     await expect.poll(() => chosen.count()).toBe(2);
     for (const left of [1, 0]) {
