@@ -6,7 +6,7 @@ import { crc32 } from 'node:zlib';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { createBatcher } from '../platform/batch.ts';
-import { GatewayError } from '../domain/errors.ts';
+import { assert, GatewayError } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 import type { Metrics } from '../platform/metrics.ts';
@@ -92,17 +92,16 @@ export const organizationStatusSchema = z.enum(['active', 'suspended']);
 
 /** Owners of rate-limit windows that count a request. */
 const windowOwners = ['key', 'user', 'organization'] as const;
-const windowSchema = z.object({
+interface RateWindow {
   /** Number of the request in the window. */
-  hits: z.number(),
+  hits: number;
   /** Number of requests that the window allows. */
-  limit: z.number(),
+  limit: number;
   /** End of the window in milliseconds since 1970, by the database's clock. */
-  resetAtMs: z.number(),
-});
+  resetAtMs: number;
+}
 
-/** Schema of a caller, with the state of its rate-limit windows. */
-const callerSchema = z.object({
+const ownerSchema = z.object({
   keyId: z.string(),
   organizationId: z.string(),
   userId: z.string(),
@@ -111,18 +110,71 @@ const callerSchema = z.object({
   /** Ids of the models that the key may use. Null if it may use all models. */
   allowedModels: z.array(z.string()).nullable(),
   organizationStatus: organizationStatusSchema,
-  windows: z.record(z.enum(windowOwners), windowSchema),
-  nowMs: z.number(),
 });
-export type Caller = z.infer<typeof callerSchema>;
+/** Caller with its rate-limit windows, and the time of the database's clock. */
+export interface Caller extends z.infer<typeof ownerSchema> {
+  windows: Record<(typeof windowOwners)[number], RateWindow>;
+  nowMs: number;
+}
 
 /**
  * Kinds of requests that have separate rate limits. `polls`: requests that read jobs; `console`:
  * reads of console sessions; `requests`: all others.
  */
-export type RateBucket = 'requests' | 'polls' | 'console';
+const buckets = ['requests', 'polls', 'console'] as const;
+export type RateBucket = (typeof buckets)[number];
 
-const answersRow = z.object({ answers: z.array(callerSchema.nullable()) });
+const admissionSchema = z.object({
+  callers: z.array(
+    ownerSchema.extend({
+      /** Number of the request in the batch, from 1. */
+      position: z.number(),
+      bucket: z.enum(buckets),
+      windowOwner: z.string(),
+      keyLimit: z.number(),
+      userLimit: z.number(),
+      organizationLimit: z.number(),
+    }),
+  ),
+  /** Windows after all requests of the batch. */
+  windows: z.array(
+    z.object({
+      ownerId: z.string(),
+      bucket: z.enum(buckets),
+      hits: z.number(),
+      resetAtMs: z.number(),
+    }),
+  ),
+  nowMs: z.number(),
+});
+const admissionRow = z.object({ admission: admissionSchema });
+
+/** Returns the callers of a batch in the order of its requests; null for an invalid key. */
+function numberRequests(
+  count: number,
+  { callers, windows, nowMs }: z.infer<typeof admissionSchema>,
+): (Caller | null)[] {
+  const states = new Map(windows.map((window) => [`${window.ownerId} ${window.bucket}`, window]));
+  const answers = Array.from({ length: count }, (): Caller | null => null);
+  // A window has counted all requests, so the last request has the number in it.
+  for (const sent of callers.toSorted((one, other) => other.position - one.position)) {
+    const { position, bucket, windowOwner, keyLimit, userLimit, organizationLimit, ...owner } = sent;
+    const take = (ownerId: string, limit: number, isCounted: boolean): RateWindow => {
+      const state = states.get(`${ownerId} ${bucket}`);
+      assert(state, `the request is not counted in the window of ${ownerId}`);
+      const { hits, resetAtMs } = state;
+      if (isCounted) state.hits -= 1;
+      return { hits, limit, resetAtMs };
+    };
+    const key = take(windowOwner, keyLimit, true);
+    // The windows of the user and the organization count what the limit of the key lets pass.
+    const passes = key.hits <= keyLimit;
+    const user = take(owner.userId, userLimit, passes);
+    const organization = take(owner.organizationId, organizationLimit, passes);
+    answers[position - 1] = { ...owner, windows: { key, user, organization }, nowMs };
+  }
+  return answers;
+}
 
 export type Access = ReturnType<typeof createAccess>;
 
@@ -168,12 +220,12 @@ export function createAccess(pool: DatabasePool, config: AccessConfig, metrics?:
     metrics,
     sizeMax: 200,
     parallelMax: 2,
-    run(requests) {
+    async run(requests) {
       const macs = sql.array(
         requests.map(({ mac }) => Buffer.from(mac, 'hex')),
         'bytea',
       );
-      const buckets = sql.array(
+      const bucketNames = sql.array(
         requests.map(({ bucket }) => bucket),
         'text',
       );
@@ -181,8 +233,9 @@ export function createAccess(pool: DatabasePool, config: AccessConfig, metrics?:
         requests.map(({ bucket }) => bucketDefaults[bucket]),
         'int4',
       );
-      return pool.oneFirst(sql.type(answersRow)`
-        SELECT admit_requests(${macs}, ${buckets}, ${limits}, ${sql.jsonb(defaults)}) AS answers`);
+      const admission = await pool.oneFirst(sql.type(admissionRow)`
+        SELECT admit_requests(${macs}, ${bucketNames}, ${limits}, ${sql.jsonb(defaults)}) AS admission`);
+      return numberRequests(requests.length, admission);
     },
   });
   const admitMac = (mac: string, bucket: RateBucket): Promise<Caller | null> =>

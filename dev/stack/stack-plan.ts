@@ -104,17 +104,20 @@ export function planStack(inputs: PlanInputs): StackPlan {
       SANDBOX_ELEVENLABS_KEY: secrets.sandboxKey,
     }),
     migrate: program('migrate', serviceEnv),
-    api: program('api', { ...serviceEnv, ...youngGeneration(env) }),
-    worker: program('worker', { ...serviceEnv, ...youngGeneration(env), ...workerMetrics(env) }),
+    api: program('api', { ...serviceEnv, ...memoryLimits(env) }),
+    worker: program('worker', { ...serviceEnv, ...memoryLimits(env), ...workerMetrics(env) }),
   };
 }
 
 /**
- * Limits V8's young generation, as the container image does (deploy/Dockerfile). It would otherwise
- * grow to 100 MB without need.
+ * Limits V8's young generation, which would otherwise grow to 100 MB without need, and the arenas of
+ * glibc's allocator, as the container image does (deploy/Dockerfile).
  */
-function youngGeneration({ NODE_OPTIONS: given }: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
-  return { NODE_OPTIONS: [given, '--max-semi-space-size=8'].filter(Boolean).join(' ') };
+function memoryLimits({ NODE_OPTIONS: given }: NodeJS.ProcessEnv): NodeJS.ProcessEnv {
+  return {
+    NODE_OPTIONS: [given, '--max-semi-space-size=8'].filter(Boolean).join(' '),
+    MALLOC_ARENA_MAX: '2',
+  };
 }
 
 /** Serves the worker's metrics on the port after the API's, because both run on one machine. */

@@ -3,6 +3,7 @@
  * plans the next items. May run at any time and more than once: an item has one job per attempt,
  * whose id is stored before the job is started.
  */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { BulkStart, BulkState, BulkStep } from '../../domain/bulk-contract.ts';
@@ -22,8 +23,16 @@ export interface AdvanceDeps extends ItemServices {
   logger: Logger;
 }
 
-/** Maximum number of items that one step plans, so that it takes less than a second. */
-const itemsPerStep = 8;
+/** Maximum number of items that one step plans, so that their first steps do not fill the CPU at once. */
+const itemsPerStep = 4;
+/** Time for which a step collects the ends of jobs, in milliseconds. Each step costs a workflow task. */
+const collectMs = 150;
+/**
+ * Busy share of the worker's event loop above which a step waits before it starts items, at most
+ * `collectMaxMs`. Items take the CPU that single jobs leave.
+ */
+const busyShareMax = 0.3;
+const collectMaxMs = 1500;
 
 const callerSchema = z.object({
   keyId: z.string(),
@@ -81,6 +90,7 @@ export async function advanceBulk(deps: AdvanceDeps, step: BulkStep): Promise<Bu
   const { bulkId, cancel, rejected, live } = step;
   for (const jobId of rejected) await webhooks.deleteForJob(jobId);
   if (cancel) await cancelByOperator(pool, bulkId);
+  if (live.length > 0) await collectEnds();
   const input = sql.jsonb({ bulkId, live, rejected, itemsMax: itemsPerStep });
   const state = await pool.oneFirst(sql.type(advancedRow)`SELECT bulk_advance(${input}) AS state`);
   if (!state) throw new Error(`the bulk job ${bulkId} does not exist`);
@@ -97,6 +107,15 @@ export async function advanceBulk(deps: AdvanceDeps, step: BulkStep): Promise<Bu
     starts,
     ...next,
   };
+}
+
+/** Waits for the ends of further jobs, longer while the worker is busy. */
+async function collectEnds(): Promise<void> {
+  for (let waitedMs = 0; waitedMs < collectMaxMs; waitedMs += collectMs) {
+    const before = performance.eventLoopUtilization();
+    await sleep(collectMs);
+    if (performance.eventLoopUtilization(before).utilization < busyShareMax) return;
+  }
 }
 
 /** Cancels the waiting items, because an operator has canceled the workflow. */

@@ -216,8 +216,8 @@ const money: Fault[] = [
   {
     name: 'keys that share a limit of requests have windows of their own',
     file: 'identity/access.sql',
-    original: 'coalesce(h.id, a.id) AS window_owner',
-    planted: 'a.id AS window_owner',
+    original: 'coalesce(h.id, a.id) AS "windowOwner"',
+    planted: 'a.id AS "windowOwner"',
     tests: ['test/identity/rate-limits.test.ts'],
   },
   {
