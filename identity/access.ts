@@ -158,7 +158,8 @@ function numberRequests(
   const answers = Array.from({ length: count }, (): Caller | null => null);
   // A window has counted all requests, so the last request has the number in it.
   for (const sent of callers.toSorted((one, other) => other.position - one.position)) {
-    const { position, bucket, windowOwner, keyLimit, userLimit, organizationLimit, ...owner } = sent;
+    const { position, bucket, windowOwner, keyLimit, userLimit, organizationLimit, ...owner } =
+      sent;
     const take = (ownerId: string, limit: number, isCounted: boolean): RateWindow => {
       const state = states.get(`${ownerId} ${bucket}`);
       assert(state, `the request is not counted in the window of ${ownerId}`);
