@@ -1,6 +1,7 @@
 /** Calls of a pipeline step, completed with the results of earlier steps: inputs and prices. */
 import { describe, expect, it } from 'vitest';
 import type { PlannedCall, StoredArtifact } from '../../domain/job-plan.ts';
+import type { MeasuredRule } from '../../domain/measured-price.ts';
 import { asRecord, type JsonObject } from '../../domain/json.ts';
 import {
   completeCalls,
@@ -66,6 +67,17 @@ const artifact = (durationSeconds: number): StoredArtifact => ({
   hasAudio: null,
   contentCredentials: 'none',
 });
+/** Price of 0.00001 credits for each started second. */
+const bySecond: MeasuredRule = {
+  kind: 'size',
+  subject: 'video',
+  scale: 1,
+  bySecond: true,
+  limits: {},
+  rows: [{ usd: 1e-7 }],
+  each: null,
+  rounding: 'none',
+};
 const complete = (input: JsonObject, value: ReferenceValue, open?: OpenPrice) => {
   const [completed] = completeCalls(step, [call(input, open)], new Map([[token, value]]));
   return { ...completed, input: asRecord(completed?.routes[0]?.input) };
@@ -102,6 +114,12 @@ describe('the calls of a step', () => {
       { kind: 'composition', plan: { sections: [{ duration_ms: 4200 }, { duration_ms: 900 }] } },
       { token, kind: 'composition' },
       6,
+    ],
+    [
+      'started seconds of a film by its size',
+      { kind: 'file', artifact: artifact(3.1) },
+      { token, kind: 'media', inputs: [token], rule: bySecond, usdPerCredit: 0.01 },
+      4,
     ],
   ])('cost what their input has: %s', (_what, value, open, quantity) => {
     expect(complete({ text: token }, value, open)).toMatchObject({ quantity, unitPriceMicro: 10 });

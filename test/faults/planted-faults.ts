@@ -459,11 +459,11 @@ const pipelines: Fault[] = [
     tests: ['test/domain/pipeline-plan.test.ts'],
   },
   {
-    name: 'a step of a pipeline pays for the planned picture instead of the measured one',
+    name: 'a step of a pipeline pays for the planned film instead of the measured one',
     file: 'domain/pipeline-plan.ts',
     original: "if (open.kind === 'media') return priceMediaCall(step, { ...call, open }, values);",
     planted: "if (open.kind === 'media') return call;",
-    tests: [pipelineJourneys],
+    tests: ['test/domain/pipeline-plan.test.ts'],
   },
 ];
 

@@ -3,6 +3,7 @@ import * as fc from 'fast-check';
 import { ApplicationFailure } from '@temporalio/common';
 import { describe, expect, it } from 'vitest';
 import type { StepToComplete } from '../../activities/complete-step.ts';
+import type { SubmitOutcome } from '../../activities/submit.ts';
 import type { CallInput, PlannedCall } from '../../domain/job-plan.ts';
 import type { PipelineStep } from '../../domain/pipeline-plan.ts';
 import { during } from '../harness/during.ts';
@@ -76,12 +77,14 @@ function expectEnds(drawn: Drawn[]): ('delivered' | 'failed' | 'skipped')[] {
   return ends;
 }
 
+async function submitDrawn(drawn: Drawn[], { callIndex }: CallInput): Promise<SubmitOutcome> {
+  if (drawn[callIndex]?.ending === 'is rejected')
+    throw ApplicationFailure.nonRetryable('it is rejected', 'CONTENT_POLICY');
+  return { kind: 'outputs', outputs: makeOutputs(callIndex), providerRequestId: `r${callIndex}` };
+}
+
 const script = (drawn: Drawn[]): Script => ({
-  async submit({ callIndex }: CallInput) {
-    if (drawn[callIndex]?.ending === 'is rejected')
-      throw ApplicationFailure.nonRetryable('it is rejected', 'CONTENT_POLICY');
-    return { kind: 'outputs', outputs: makeOutputs(callIndex), providerRequestId: `r${callIndex}` };
-  },
+  submit: (task: CallInput) => submitDrawn(drawn, task),
   async completeStep({ step, calls, sources }: StepToComplete) {
     for (const { outputs } of sources) expect(outputs?.artifacts).toHaveLength(1);
     if (drawn[step.calls[0]]?.ending === 'costs too much')
@@ -137,7 +140,20 @@ it('shows its steps by name in the summaries and Current Details', async () => {
     { after: [1], ending: 'delivers', credits: 5 },
   ];
   const { steps, calls } = toPlan(drawn);
-  const job = await scripted.start(script(drawn), { type: 'pipeline', steps, calls });
+  // The first step waits for a paused provider, and joins its outputs.
+  const joined = steps.map((step, index) =>
+    index === 0 ? { ...step, assembly: 'concat_audio' as const, assembledIndex: 3 } : step,
+  );
+  let isPaused = true;
+  const paused: Script = {
+    ...script(drawn),
+    async submit(task: CallInput) {
+      if (!isPaused) return submitDrawn(drawn, task);
+      isPaused = false;
+      return { kind: 'paused' };
+    },
+  };
+  const job = await scripted.start(paused, { type: 'pipeline', steps: joined, calls });
   const { details } = await job.end();
   expect(details).toMatch(/\*\*step0\*\* image\/upscale\n {2}- call 1: delivered/);
   expect(details).toMatch(
@@ -152,4 +168,9 @@ it('shows its steps by name in the summaries and Current Details', async () => {
   );
   expect(summaries).toContain('step0: submit · fal draw');
   expect(summaries).toContain('step1: complete');
+  expect(summaries).toContain('step0: paused: fal');
+  expect(summaries).toContain('step0: assemble · 1 parts');
+  const unnamed = summaries.filter((summary) => !/^step\d: /.test(summary));
+  // Only the rows `reserve` and `charge` belong to the whole job.
+  expect(unnamed).toEqual(['12 credits', '3 credits']);
 });
