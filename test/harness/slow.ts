@@ -23,6 +23,7 @@ export const slowFiles = [
   'test/clients/typescript.test.ts',
   'test/clients/console/account.test.ts',
   'test/clients/console/callers.test.ts',
+  'test/clients/console/layout.test.ts',
   'test/clients/console/operator.test.ts',
   'test/deploy/alerts.test.ts',
   'test/docs/snippets.test.ts',

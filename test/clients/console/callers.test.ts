@@ -222,30 +222,6 @@ describeInBrowser('the console of a caller', () => {
     expect(problems).toEqual([]);
   });
 
-  it.each([
-    [1920, 1080],
-    [1440, 900],
-    [1024, 900],
-    [390, 844],
-  ])('fits pages of %i × %i pixels, with the price and the button in view', async (...size) => {
-    const [width, height] = size;
-    const { page } = await openAs();
-    await page.setViewportSize({ width, height });
-    const lists = ['jobs', 'files', 'bulk', 'usage', 'keys', 'webhooks', 'models'];
-    for (const path of ['playground/image/generate', 'playground/chat', ...lists]) {
-      await page.goto(`${gateway.url}/console/${path}`);
-      await page.getByRole('heading', { level: 1 }).waitFor();
-      await page.locator('.skeleton').first().waitFor({ state: 'detached' });
-      expect(await page.title()).toMatch(/^\w.* · Studio Gateway$/);
-      if (path === 'playground/image/generate') {
-        const box = await generate(page).boundingBox();
-        expect((box?.y ?? height) + (box?.height ?? 0)).toBeLessThanOrEqual(height);
-        await page.getByText('at most 3.90 credits').waitFor();
-      }
-      await expectFit(page, width);
-    }
-  });
-
   it('keeps the chosen theme, without a flash of the other', async () => {
     const { page } = await openAs();
     await generate(page).waitFor();

@@ -330,30 +330,4 @@ describeInBrowser('the console of an operator', () => {
     await page.getByLabel('API key').waitFor();
     expect(problems).toEqual([]);
   });
-
-  it('cuts nothing off at 1440, 1024 and 390 pixels', async () => {
-    const wide = { prompt: 'a lighthouse on a coast '.repeat(6), numImages: 9 };
-    await gateway.untilDone(await gateway.startImage(wide));
-    const { page, problems } = await openAsOperator();
-    for (const width of [1440, 1024, 390]) {
-      await page.setViewportSize({ width, height: 900 });
-      for (const name of [
-        'Overview',
-        'Failing webhooks',
-        'Operators',
-        'Actions',
-        'Organizations',
-        'All jobs',
-      ]) {
-        await visit(page, name);
-        await page.getByRole('heading', { level: 2 }).first().waitFor();
-        await expectFit(page, width);
-      }
-      const jobs = page.getByRole('region', { name: 'Jobs', exact: true });
-      await jobs.getByRole('link', { name: 'test' }).first().click();
-      await page.getByRole('region', { name: 'Ledger' }).waitFor();
-      await expectFit(page, width);
-    }
-    expect(problems).toEqual([]);
-  });
 });
