@@ -1,7 +1,7 @@
 /** The pages of operators in a real browser: they settle stuck jobs with a recorded reason. */
 import type { Page } from 'playwright-core';
 import { expect, it } from 'vitest';
-import { describeInBrowser, expectAccessible, expectFit, useConsole } from './browser.ts';
+import { describeInBrowser, expectAccessible, useConsole } from './browser.ts';
 
 describeInBrowser('the console of an operator', () => {
   const { gateway, open } = useConsole();
