@@ -39,10 +39,12 @@ describeInBrowser('the pages of the console', () => {
   async function besideRunningJob(test: () => Promise<void>): Promise<void> {
     const running = await gateway.startImage({ prompt: '[[slow:900s]] a slow lighthouse' });
     ids['running'] = running;
-    await test().finally(async () => {
+    try {
+      await test();
+    } finally {
       await gateway.cancel(running);
       await gateway.untilDone(running);
-    });
+    }
   }
 
   /** Opens a page, as a caller and, if it is one of operators, as an operator. */
