@@ -22,10 +22,10 @@ const axe = readFileSync(createRequire(import.meta.url).resolve('axe-core/axe.mi
 const tooWide = `document.documentElement.scrollWidth <= innerWidth ? [] : [...document.querySelectorAll('body *')]
   .filter((element) => element.getBoundingClientRect().right > innerWidth + 1)
   .map((element) => element.outerHTML.slice(0, 150))`;
-/** Lists the tables that are wider than their containers, so that columns are cut off. */
-const cutOff = `[...document.querySelectorAll('.scroll')]
+/** Lists tables and results that are wider than their containers, so that a part is cut off. */
+const cutOff = `[...document.querySelectorAll('.scroll, .result')]
   .filter(({ scrollWidth, clientWidth }) => scrollWidth > clientWidth + 1)
-  .map((region) => region.getAttribute('aria-label'))`;
+  .map((region) => region.getAttribute('aria-label') ?? region.className)`;
 
 /** Expects that a loaded page fits into its width. */
 export async function expectWidth(page: Page, width: number): Promise<void> {

@@ -4,6 +4,7 @@
  */
 import type { Page } from 'playwright-core';
 import { beforeAll, expect, it } from 'vitest';
+import { untilHolds } from '../../harness/until.ts';
 import { describeInBrowser, expectAccessible, expectWidth, useConsole } from './browser.ts';
 
 const widths = [390, 768, 1024, 1280, 1920];
@@ -21,6 +22,8 @@ describeInBrowser('the pages of the console', () => {
     const metadata = { team: 'a-name-without-spaces-'.repeat(4) };
     const wide = { prompt: 'a lighthouse on a coast '.repeat(6), numImages: 9, metadata };
     const completed = await startImage({ ...wide, webhookUrl: url });
+    // More results than a strip can show.
+    await Promise.all(Array.from({ length: 8 }, () => startImage({ prompt: 'a red boat' })));
     const failed = await startImage({ prompt: `[[fail:422]] ${'longword'.repeat(30)}` });
     const items = [{ use: 'image/generate', body: { prompt: 'a red boat' } }];
     const bulk = await call<{ data: { bulkId: string } }>('/api/v1/studio/bulk', {
@@ -30,6 +33,10 @@ describeInBrowser('the pages of the console', () => {
     const messages = [{ role: 'user', content: 'hello' }];
     await call('/api/v1/chat', { method: 'POST', body: { model: 'gpt-5-mini', messages } });
     await Promise.all([completed, failed].map((jobId) => untilDone(jobId)));
+    await untilHolds(async () => {
+      const { body } = await call('/api/v1/webhooks/deliveries?state=failing');
+      expect(body).toMatchObject({ data: [{ jobId: completed }] });
+    });
     const { bulkId } = bulk.body.data;
     await call(`/api/v1/studio/bulk/${bulkId}?wait=60`);
     Object.assign(ids, { completed, failed, bulk: bulkId, organization: caller.organizationId });

@@ -10,10 +10,14 @@ import { JobLink, OrganizationLink } from './links.tsx';
 import { OperatorAction } from './operator-action.tsx';
 
 const columns: Column<OperatorSchemas['OwnedWebhook']>[] = [
-  { title: 'Job', cell: ({ jobId }) => <JobLink id={jobId} /> },
   {
-    title: 'Organization',
-    cell: ({ organizationId }) => <OrganizationLink id={organizationId} />,
+    title: 'Job, organization',
+    cell: ({ jobId, organizationId }) => (
+      <>
+        <JobLink id={jobId} />
+        <OrganizationLink id={organizationId} />
+      </>
+    ),
   },
   ...deliveryColumns,
   {
