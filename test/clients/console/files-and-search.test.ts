@@ -132,6 +132,8 @@ describeInBrowser('files, comparison and search in the console', () => {
 
   it('closes the menu of a phone and dialogs when a page is opened, also the current one', async () => {
     const { page } = await openAs();
+    // Signing in opens a page, too.
+    await page.getByRole('heading', { name: 'Playground', level: 1 }).waitFor();
     await page.setViewportSize({ width: 390, height: 844 });
     const menu = page.getByRole('checkbox', { name: 'Menu' });
     const pages = page.getByRole('navigation', { name: 'Pages' });
