@@ -136,7 +136,7 @@ const admissionSchema = z.object({
       organizationLimit: z.number(),
     }),
   ),
-  /** Windows after all requests of the batch. */
+  /** States of the windows when all requests of the batch are counted. */
   windows: z.array(
     z.object({
       ownerId: z.string(),

@@ -46,7 +46,10 @@ const stuck = 'stuck-reservation.md';
 const otherAlerts = 'README.md#other-alerts';
 const formatSeconds = (seconds: number): string => formatDuration(seconds * 1000);
 
-/** Returns a reader of the time since the last audit of a scope, or of none if it never ran. */
+/** Texts for the scopes of an audit. */
+const auditNames = { changes: 'the audit of the changes', all: 'the audit of all rows' } as const;
+
+/** Returns a function that reads the time since the last audit of a scope; no value if there was none. */
 const readAuditAge =
   (scope: LastAudit['scope']) =>
   ({ audits }: AttentionState): readonly Value[] =>
@@ -54,7 +57,10 @@ const readAuditAge =
       .filter((audit) => audit.scope === scope)
       .map(({ finishedAtMs }) => {
         const value = (Date.now() - finishedAtMs) / 1000;
-        return { value, message: `The last audit of ${scope} ended ${formatSeconds(value)} ago.` };
+        return {
+          value,
+          message: `${formatSeconds(value)} have passed since ${auditNames[scope]}.`,
+        };
       });
 
 /** All conditions. */
@@ -67,7 +73,7 @@ export const conditions: readonly Condition[] = [
     read: ({ audits }) =>
       audits.map(({ scope, findings }) => ({
         value: findings,
-        message: `The audit of ${scope} found ${findings} violations.`,
+        message: `Violations found by ${auditNames[scope]}: ${findings}.`,
       })),
   },
   ...[['changes', 3600] as const, ['all', 172_800] as const].map(([scope, limit]): Condition => ({

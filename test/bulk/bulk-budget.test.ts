@@ -201,7 +201,7 @@ it('200 random bulk jobs never pass their budget, and each item ends once', asyn
   expect(await database.audit()).toEqual([]);
 }, 1_800_000);
 
-/** Creates a bulk job of waiting items with the price 5, of which one may run. */
+/** Creates a bulk job with `concurrency` 1. Its items wait, and each costs 5 millionths of a credit. */
 async function createBulk(name: string, items: number) {
   const { pool } = database;
   const { organizationId, keyId } = await createCaller(pool, 'pepper', { amountMicro: 1 });

@@ -258,11 +258,14 @@ it('an exhausted window pauses a bulk job until it ends', async () => {
   });
   expect(paused).toMatchObject({ stopReason: 'WINDOW_EXHAUSTED', done: false });
   expect(Date.parse(paused.resumeAt ?? '')).toBeGreaterThan(Date.now() + 5 * 3_600_000);
-  const end = `WITH moved AS (UPDATE reservation SET window_started_at = window_started_at - interval '7 hours'
-    WHERE organization_id = $1)
-    UPDATE account SET window_started_at = window_started_at - interval '7 hours' WHERE organization_id = $1`;
+  // The lock of the paused bulk job keeps an item from reserving credits while its window moves.
+  const end = `WITH paused AS (SELECT organization_id FROM bulk WHERE id = $1 AND status = 'paused' FOR UPDATE),
+    moved AS (UPDATE reservation r SET window_started_at = r.window_started_at - interval '7 hours'
+      FROM paused WHERE r.organization_id = paused.organization_id)
+    UPDATE account a SET window_started_at = a.window_started_at - interval '7 hours'
+      FROM paused WHERE a.organization_id = paused.organization_id`;
   for (let ended = paused; !ended.done;) {
-    await gateway.database.query(end, [caller.organizationId]);
+    await gateway.database.query(end, [bulkId]);
     await gateway
       .getWorkflow(bulkId)
       .signal('bulkChanged')

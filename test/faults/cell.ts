@@ -266,7 +266,7 @@ interface StepsReply {
   };
 }
 
-/** Lists the steps of a pipeline whose calls may be lost with a process. */
+/** Lists the steps of a pipeline whose call is lost when the process is killed. */
 function listLost({ victim, point }: Column): string[] {
   const isUnsent = victim === 'worker' && point === 'before-submit';
   const isLost = holders.includes(victim) && inTheAir.includes(point);
@@ -274,8 +274,8 @@ function listLost({ victim, point }: Column): string[] {
 }
 
 /**
- * Checks that a pipeline was charged the sum of its delivered steps, and that each step delivered
- * unless its call was lost with a process, or takes the result of such a step.
+ * Checks that a pipeline was charged the sum of its delivered steps. All steps must have delivered,
+ * except those whose call was lost with a process, and the steps that take their results.
  */
 export async function checkSteps(
   stack: FaultStack,

@@ -17,8 +17,8 @@ export interface Kind {
   /** True if the result is data only, so that nothing is stored. */
   storesNothing?: true;
   /**
-   * Indexes of the calls at which a pipeline waits, in steps in its middle: one of a provider that
-   * queues and, at the same time, one of a provider that answers once.
+   * Indexes of the two calls at which a pipeline waits at the same time. Neither belongs to its first
+   * or last step. One provider queues the call; the other returns the result in its only response.
    */
   middle?: readonly number[];
 }

@@ -14,10 +14,10 @@ const attentionSchema = z.object({
   severity: z.enum(['page', 'ticket']),
   message: z.string(),
   runbook: z.string().meta({ description: 'Page in docs/runbooks.' }),
-  runbookUrl: z
-    .url()
-    .nullable()
-    .meta({ description: 'The page below `RUNBOOKS_URL`; null if that setting is empty.' }),
+  runbookUrl: z.url().nullable().meta({
+    description:
+      'Address of the runbook: `RUNBOOKS_URL` and the page. Null if `RUNBOOKS_URL` is not set.',
+  }),
 });
 const overviewSchema = z
   .object({

@@ -743,7 +743,7 @@ export interface components {
                 message: string;
                 /** @description Page in docs/runbooks. */
                 runbook: string;
-                /** @description The page below `RUNBOOKS_URL`; null if that setting is empty. */
+                /** @description Address of the runbook: `RUNBOOKS_URL` and the page. Null if `RUNBOOKS_URL` is not set. */
                 runbookUrl: string | null;
             }[];
             jobs: {

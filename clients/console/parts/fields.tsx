@@ -70,6 +70,32 @@ export function SelectField<Value extends string | number>({
   );
 }
 
+interface TabButtonsProps<Value extends string> {
+  label: string;
+  options: readonly (readonly [Value, string])[];
+  value: Value;
+  change: (value: Value) => void;
+}
+
+/** Shows a choice as a row of buttons, of which the chosen one is pressed. */
+export function TabButtons<Value extends string>(props: TabButtonsProps<Value>) {
+  const { label, options, value, change } = props;
+  return (
+    <div className="tabs" role="group" aria-label={label}>
+      {options.map(([option, text]) => (
+        <button
+          key={option}
+          type="button"
+          aria-pressed={option === value}
+          onClick={() => change(option)}
+        >
+          {text}
+        </button>
+      ))}
+    </div>
+  );
+}
+
 const overlaps = [
   [0, 'immediately'],
   [3600, 'in an hour'],

@@ -5,6 +5,7 @@ import { api, unwrap, type Schemas } from '../../gateway/client.ts';
 import { usePages } from '../../gateway/pages.ts';
 import { useSessionKey } from '../../gateway/session.ts';
 import { formatBytes } from '../../parts/amounts.tsx';
+import { TabButtons } from '../../parts/fields.tsx';
 import { useQueryString } from '../../parts/query-string.ts';
 import { ShowMore } from '../../parts/show-more.tsx';
 import { Empty, ErrorMessage, Loading } from '../../parts/states.tsx';
@@ -34,18 +35,12 @@ export default function Files() {
       <div className="head">
         <h1>Files</h1>
         {denial === null && (
-          <div className="tabs" role="group" aria-label="Show">
-            {tabs.map(([name, label]) => (
-              <button
-                key={name}
-                type="button"
-                aria-pressed={name === tab}
-                onClick={() => change('show', name)}
-              >
-                {label}
-              </button>
-            ))}
-          </div>
+          <TabButtons
+            label="Show"
+            options={tabs}
+            value={tab}
+            change={(name) => change('show', name)}
+          />
         )}
       </div>
       {denial === null ? <FileWall tab={tab} /> : <Empty title="Files">{denial}</Empty>}

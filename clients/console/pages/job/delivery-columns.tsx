@@ -1,4 +1,4 @@
-/** Table columns of the delivery of a webhook, for callers and operators. */
+/** Columns that the tables of webhooks share, for callers and operators. */
 import type { Schemas } from '../../gateway/client.ts';
 import { State } from '../../parts/state.tsx';
 import type { Column } from '../../parts/table.tsx';
@@ -6,7 +6,7 @@ import { RelativeTime } from '../../parts/times.tsx';
 
 type Webhook = Schemas['ListedWebhook'];
 
-/** Columns of the delivery of a webhook. */
+/** Columns that describe the delivery of a webhook. */
 export const deliveryColumns: readonly Column<Webhook>[] = [
   { title: 'Event', cell: ({ event }) => event },
   { title: 'URL', cell: ({ url }) => <span className="url">{url}</span> },

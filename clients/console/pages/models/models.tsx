@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { pricingQuery } from '../../gateway/pricing.ts';
 import { useSessionKey } from '../../gateway/session.ts';
 import { useQueryString } from '../../parts/query-string.ts';
-import { TextField } from '../../parts/fields.tsx';
+import { TabButtons, TextField, toOptions } from '../../parts/fields.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { Empty } from '../../parts/states.tsx';
 import { capabilitiesQuery } from '../playground/capabilities-query.ts';
@@ -15,7 +15,7 @@ import { findStudioModels, media, studioColumns } from './studio-columns.tsx';
 export default function Models() {
   const [search, change] = useQueryString();
   const text = search.get('find') ?? '';
-  const medium = search.get('medium') ?? 'All';
+  const medium = media.find((name) => name === search.get('medium')) ?? 'All';
   const terms = text.toLowerCase().split(/\s+/).filter(Boolean);
   return (
     <>
@@ -30,18 +30,12 @@ export default function Models() {
           change={(next) => change('find', next)}
         />
       </div>
-      <div className="tabs" role="group" aria-label="Medium">
-        {media.map((name) => (
-          <button
-            key={name}
-            type="button"
-            aria-pressed={name === medium}
-            onClick={() => change('medium', name === 'All' ? '' : name)}
-          >
-            {name}
-          </button>
-        ))}
-      </div>
+      <TabButtons
+        label="Medium"
+        options={toOptions(media)}
+        value={medium}
+        change={(name) => change('medium', name === 'All' ? '' : name)}
+      />
       <div className="stack">
         {medium !== 'Chat' && <StudioModels terms={terms} medium={medium} />}
         {(medium === 'All' || medium === 'Chat') && <ChatModels terms={terms} />}

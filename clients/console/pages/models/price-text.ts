@@ -46,7 +46,7 @@ export const listOptions = (price: readonly Schemas['PriceRule'][]) =>
     })),
   );
 
-/** Lists what the options that change a price add, in words. */
+/** Returns the descriptions of the request fields that change the price of a model. */
 export function describeOptions({ price }: Model, { request }: Capability): string[] {
   const { properties = {} }: FieldSchema = request;
   const names = price.flatMap(({ rows }) => rows.flatMap(({ when }) => Object.keys(when)));

@@ -70,7 +70,7 @@ interface JobActionsProps {
   isDone: boolean;
   /** Charged credits that are not refunded yet. */
   refundable?: number;
-  /** False if the job has no webhook, as far as known. */
+  /** False if the job is known to have no webhook. */
   hasWebhook?: boolean;
   /** Action that has a button of its own; the others are in a menu. */
   recommended: JobAction;

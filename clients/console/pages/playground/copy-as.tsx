@@ -3,6 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useRef, useState } from 'react';
 import { copyText, selectedMessage } from '../../parts/copy.ts';
 import { Dialog } from '../../parts/dialog.tsx';
+import { TabButtons, toOptions } from '../../parts/fields.tsx';
 import { ErrorMessage, Loading } from '../../parts/states.tsx';
 import { jobQuery, timelineQuery, toEndpoint, toRepeatable } from '../job/job-query.ts';
 import type { FormValues } from './capability.ts';
@@ -61,17 +62,13 @@ function Code({ path, body }: CopyAsProps) {
   };
   return (
     <div className="stack">
-      <div className="tabs" role="group" aria-label="Language">
-        {languages.map((name) => (
-          <button
-            key={name}
-            type="button"
-            aria-pressed={name === language}
-            onClick={() => setLanguage(name)}
-          >
-            {name}
-          </button>
-        ))}
+      <div className="row">
+        <TabButtons
+          label="Language"
+          options={toOptions(languages)}
+          value={language}
+          change={setLanguage}
+        />
         <button type="button" onClick={() => void copy()}>
           {label}
         </button>
