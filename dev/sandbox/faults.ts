@@ -227,15 +227,20 @@ export class FaultBook {
     this.#cleared = new AbortController();
   }
 
-  /** Waits for a delay, or until the faults are cleared. @throws if the signal aborts */
-  async wait(delayMs: number, signal?: AbortSignal): Promise<void> {
+  /**
+   * Begins the waits of one request. The returned function waits for a delay; once the faults are cleared, it and all
+   * later calls return at once. It throws if the signal aborts.
+   */
+  beginWaits(signal?: AbortSignal): (delayMs: number) => Promise<void> {
     const cleared = this.#cleared.signal;
     const ends = signal ? AbortSignal.any([cleared, signal]) : cleared;
-    try {
-      await sleep(delayMs, undefined, { signal: ends });
-    } catch (error) {
-      if (!cleared.aborted) throw error;
-    }
+    return async (delayMs) => {
+      try {
+        await sleep(delayMs, undefined, { signal: ends });
+      } catch (error) {
+        if (!cleared.aborted) throw error;
+      }
+    };
   }
 
   /** Returns the faults of a submitted request; decreases the remaining number of each matching rule. */

@@ -98,7 +98,7 @@ export function chatRoutes({ apiKey, faults: book, counters }: ChatOptions): Rou
     exchange.response.once('close', () => {
       if (!exchange.response.writableFinished) counters.chatCallsLeft += 1;
     });
-    if (script.latencyMs > 0) await book.wait(script.latencyMs);
+    if (script.latencyMs > 0) await book.beginWaits()(script.latencyMs);
     const odd = findFault(faults, 'answer');
     if (odd && playAnswer(exchange, protocol.oddAnswers[odd.argument], parsed.stream)) return;
     if (parsed.stream) {

@@ -104,11 +104,6 @@ export function createGenerator({ store, faults, cdn, webhooks, generate }: Gene
   const closing = new AbortController();
   const limit = createLimit();
 
-  const waitUntil = async (timeMs: number) => {
-    const delayMs = timeMs - Date.now();
-    if (delayMs > 0) await faults.wait(delayMs, closing.signal);
-  };
-
   const generateOutcome = async (request: FalRequest): Promise<Outcome> => {
     try {
       const { media, output } = await generate(request);
@@ -126,6 +121,11 @@ export function createGenerator({ store, faults, cdn, webhooks, generate }: Gene
   };
 
   const run = async (request: FalRequest) => {
+    const wait = faults.beginWaits(closing.signal);
+    const waitUntil = async (timeMs: number) => {
+      const delayMs = timeMs - Date.now();
+      if (delayMs > 0) await wait(delayMs);
+    };
     try {
       await waitUntil(request.acceptedAtMs + queueMs(request));
       if (request.outcome) return;

@@ -86,6 +86,18 @@ describe('@fal-ai/client against the sandbox', () => {
     expect(await catchFailure(result, ApiError)).toMatchObject({ status: 499 });
   });
 
+  it('ends the wait of a slow request that is still in the queue when the faults are cleared', async () => {
+    const endpoint = 'fal-ai/nano-banana';
+    const input = { prompt: 'a tower [[slow:600s]]' };
+    const { request_id: requestId } = await fal.queue.submit(endpoint, { input });
+    const { status } = await fal.queue.status(endpoint, { requestId });
+    expect(status).toBe('IN_QUEUE');
+    await sandbox.clearFaults();
+    await until(
+      async () => (await fal.queue.status(endpoint, { requestId })).status === 'COMPLETED',
+    );
+  });
+
   it('rejects an invalid key', async () => {
     const { queue } = clientWith('wrong');
     const submitted = queue.submit('fal-ai/nano-banana', { input: { prompt: 'x' } });
