@@ -16,12 +16,12 @@ const ended = new Map<string, WorkflowHandle>();
 /** URL of an input, which scenarios write as `<picture>`. */
 let picture: string;
 beforeAll(async () => {
-  // The recorded histories depend on all settings.
+  // The recorded histories depend on all settings. The limits of time leave room for a machine that is busy.
   gateway = await startGateway({
     sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
     env: {
-      IMAGE_DEADLINE_MS: '15000',
-      OUTCOME_WAIT_MS: '4000',
+      IMAGE_DEADLINE_MS: '40000',
+      OUTCOME_WAIT_MS: '12000',
       FIRST_CHECK_MAX_MS: '500',
       WEBHOOK_RETRY_DELAYS_MS: '200',
       BULK_CREDIT_CHECK_MS: '500',
@@ -99,9 +99,9 @@ const scenarios: Scenario[] = [
   }),
   image('failed', '[[fail-result:500]] a tree'),
   image('failed-rejected', '[[submit:422]] a tree'),
-  image('failed-deadline', '[[slow:60s]] a tree'),
+  image('failed-deadline', '[[slow:120s]] a tree'),
   image('failed-outcome-unknown', '[[reset-after-accept]] [[no-webhook]] a tree'),
-  image('canceled', '[[slow:60s]] a tree', { cancel: 'accepted' }),
+  image('canceled', '[[slow:600s]] a tree', { cancel: 'accepted' }),
   {
     name: 'imageUpscale.completed-in-steps',
     path: '/image/upscale',
@@ -129,7 +129,7 @@ const scenarios: Scenario[] = [
   },
   pipeline('completed-partly', ['[[policy]] a tree', 'a tune']),
   pipeline('failed', ['[[policy]] a tree', '[[policy]] a tune']),
-  pipeline('canceled', ['[[slow:60s]] a tree', '[[policy]] a tune'], { cancel: 'accepted' }),
+  pipeline('canceled', ['[[slow:600s]] a tree', '[[policy]] a tune'], { cancel: 'accepted' }),
   voiceover('completed', 'a tune'),
   voiceover('failed', '[[policy]] a tune'),
   voiceover('failed-outcome-unknown', '[[reset-after-accept]] a tune'),
@@ -218,7 +218,7 @@ const bulks = [
   { name: 'completed', count: 3 },
   { name: 'completed-resumed', count: 3, credits: 5 },
   { name: 'stopped', count: 3, maxCredits: 5 },
-  { name: 'canceled', count: 4, prompt: '[[slow:60s]] a tree' },
+  { name: 'canceled', count: 4, prompt: '[[slow:600s]] a tree' },
 ];
 
 describe.concurrent('each end of a bulk job', () => {
