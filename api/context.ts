@@ -36,6 +36,8 @@ export interface RequestState {
   releaseBytes: (kind: ByteKind) => void;
   /** True if the body is a constant of the process, which is shared by all its responses. */
   isConstant?: true;
+  /** Functions to run when the response has closed. */
+  closings?: (() => void)[];
   /** Ends the turn of a read before a wait. */
   endTurn?: () => void;
   /** Error format of the endpoint. Before routing, OpenAI's format for paths below `/v1`. */

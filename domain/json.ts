@@ -44,14 +44,17 @@ export function findUnstorable(value: unknown): string[] | null {
 export const toStorableText = (text: string): string => text.toWellFormed().replaceAll('\0', '');
 
 /**
- * Returns a JSON value whose texts Postgres can store. A provider's text must not keep a job from
- * being settled.
+ * Returns a JSON value whose texts and field names Postgres can store; the same value if it can
+ * store all. A provider's text must not keep a job from being settled.
  */
 export function toStorable(value: Json): Json {
-  const stored: Json = JSON.parse(JSON.stringify(value), (_, field: unknown) =>
-    typeof field === 'string' ? toStorableText(field) : field,
+  if (isStorable(value)) return value;
+  if (typeof value === 'string') return toStorableText(value);
+  if (Array.isArray(value)) return value.map(toStorable);
+  const fields = Object.entries(value ?? {});
+  return Object.fromEntries(
+    fields.map(([name, field]) => [toStorableText(name), toStorable(field)]),
   );
-  return stored;
 }
 
 /** Returns the keys of an object literal, typed as their names. */

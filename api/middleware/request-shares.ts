@@ -84,26 +84,23 @@ function watchEventLoop() {
   return { isLate: (): boolean => lateSamples >= lateSamplesMin };
 }
 
-/** Functions to run when a response has closed. One listener of a response runs all of them. */
-const closings = new WeakMap<Context['res'], (() => void)[]>();
-
 /** Runs a function when the response of a request has closed; at once if it has. */
-function onceClosed({ res }: Pick<Context, 'res'>, run: () => void): void {
+function onceClosed({ res, state }: Pick<Context, 'res' | 'state'>, run: () => void): void {
   if (res.closed) return run();
-  const waiting = closings.get(res);
-  if (waiting) {
-    waiting.push(run);
+  if (state.closings) {
+    state.closings.push(run);
     return;
   }
+  // One listener runs all functions: a request has more than the ten listeners that Node.js expects.
   const functions = [run];
-  closings.set(res, functions);
+  state.closings = functions;
   res.once('close', () => {
     for (const close of functions) close();
   });
 }
 
 /** Returns a signal that aborts when the response of a request has closed. */
-export function closedSignal(ctx: Pick<Context, 'res'>): AbortSignal {
+export function closedSignal(ctx: Pick<Context, 'res' | 'state'>): AbortSignal {
   const controller = new AbortController();
   onceClosed(ctx, () => controller.abort());
   return controller.signal;

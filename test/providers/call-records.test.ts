@@ -58,6 +58,16 @@ describe('a call', () => {
     expect(await begin(call, 'one')).toMatchObject({ verdict: 'unknown' });
   });
 
+  it('keeps outputs with texts and field names that Postgres cannot store', async () => {
+    const call = await beginCall();
+    const data = { 'word\0s': [{ text: 'a\0b\uD83D' }], seconds: 2 };
+    await records.markAnswered({ ...call, outputs: { ...outputs, data } });
+    expect(await begin(call)).toMatchObject({
+      verdict: 'answered',
+      outputs: { data: { words: [{ text: 'ab\uFFFD' }], seconds: 2 } },
+    });
+  });
+
   it('may be sent again once its own attempt is noted as unsent', async () => {
     const call = await beginCall('one');
     records.noteUnsent({ ...call, senderId: 'two' });
