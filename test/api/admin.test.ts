@@ -149,7 +149,7 @@ describe('credits', () => {
   it('are withdrawn once per id, up to the amount that is available and not reserved', async () => {
     const { organizationId, ...caller } = await gateway.newCaller({ credits: 10 });
     const path = `/organizations/${organizationId}/take-backs`;
-    const jobId = await gateway.startImage({ prompt: '[[slow:2s]] a promise' }, caller.key);
+    const jobId = await gateway.startImage({ prompt: '[[slow:600s]] a promise' }, caller.key);
     const error = 'INSUFFICIENT_CREDITS';
     expect(await write(path, { id: 'back-1', credits: 6.2 })).toMatchObject({
       status: 402,
@@ -159,6 +159,8 @@ describe('credits', () => {
     await expectOnce(() => write(path, body), 0);
     // An id identifies one grant or one withdrawal, not both.
     expect(await write(`/organizations/${organizationId}/grants`, body)).toMatchObject(conflict);
+    await gateway.untilAccepted(jobId);
+    await gateway.sandbox.clearFaults();
     const done = await gateway.untilDone(jobId, caller.key);
     expect(done.body.data.billing).toMatchObject({ state: 'charged', charged: 3.9 });
     expect((await read(`/organizations/${organizationId}/ledger`)).data).toMatchObject([

@@ -59,11 +59,13 @@ async function follow({ key }: { key: string }) {
 describe('GET /studio/jobs/events', () => {
   it('sends an organization each change of its own jobs only', async () => {
     const [one, other] = [await gateway.newCaller(), await gateway.newCaller()];
-    const before = await start(one, { prompt: '[[slow:3s]] an early tree' });
+    const before = await start(one, { prompt: '[[slow:600s]] an early tree' });
     const [events, otherEvents] = await Promise.all([follow(one), follow(other)]);
     expect([events.status, events.type]).toEqual([200, 'text/event-stream']);
     // The stream includes jobs that were open before.
     await untilHolds(() => expect(events.seen.map(({ jobId }) => jobId)).toContain(before));
+    await gateway.untilAccepted(before);
+    await gateway.sandbox.clearFaults();
     const after = await start(one, { metadata: { team: 'a' } });
     const otherJobId = await start(other);
     await untilHolds(() => {
@@ -127,10 +129,11 @@ describe('the timeline of a job', () => {
   });
 
   it('shows a running step, a failed step, and a retried step', async () => {
-    const running = await start(gateway.caller, { prompt: '[[slow:2s]] a tree' });
+    const running = await start(gateway.caller, { prompt: '[[slow:600s]] a tree' });
     await untilHolds(async () =>
       expect(await readSteps(running)).toEqual(['reserve done', 'submit done', 'wait running']),
     );
+    await gateway.sandbox.clearFaults();
     await gateway.untilDone(running);
     const busy = await start(gateway.caller, { prompt: '[[submit:429x1;retry-after=1]] a tree' });
     await gateway.untilDone(busy);

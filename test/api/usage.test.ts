@@ -132,13 +132,15 @@ describe('GET /usage', () => {
 
   it('shows the reserved credits of a running job', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
-    const jobId = await gateway.startImage({ prompt: '[[slow:800ms]] a slow boat' }, caller.key);
+    const jobId = await gateway.startImage({ prompt: '[[slow:600s]] a slow boat' }, caller.key);
     expect(await usage(caller)).toMatchObject({
       credits: 96.1,
       balance: { available: 96.1, reserved: 3.9, total: 100 },
       window: { limit: null, remaining: null, used: 3.9 },
       usage: [{ status: 'reserved', credits: 0, jobId }],
     });
+    await gateway.untilAccepted(jobId);
+    await gateway.sandbox.clearFaults();
     await gateway.untilDone(jobId, caller.key);
     expect((await usage(caller)).usage[0]).toMatchObject({ status: 'charged', credits: 3.9 });
   });

@@ -304,7 +304,7 @@ it('too many failures stop a bulk job after twenty ends', async () => {
 
 it('items that cannot be planned for a temporary reason wait behind the others, and start later', async () => {
   const text = { use: 'sfx/generate', body: { prompt: 'a click of a lamp', durationSeconds: 1 } };
-  const first = { use: 'image/generate', body: { prompt: '[[slow:3s]] an early lamp' } };
+  const first = { use: 'image/generate', body: { prompt: '[[slow:600s]] an early lamp' } };
   const items = [first, ...pictures(3, 'a later lamp'), text];
   const bulkId = await accept({ items, concurrency: 1 });
   await until(async () => (await gateway.sandbox.submits({ match: 'early lamp' })).length === 1);
@@ -313,6 +313,7 @@ it('items that cannot be planned for a temporary reason wait behind the others, 
   const { PROVIDER_VARIABLES: complete } = config;
   const { FAL_KEY: _, OPENAI_IMAGES_API_KEY: __, ...reduced } = complete;
   config.PROVIDER_VARIABLES = reduced;
+  await gateway.sandbox.clearFaults();
   try {
     await untilHolds(async () => {
       const { counts } = await read(bulkId);
@@ -336,11 +337,13 @@ it('a bulk job ends whose last items fail before they start', async () => {
   const { fileId } = await uploadFile(gateway, await drawDisc(64, 64));
   const slow = {
     use: 'image/generate',
-    body: { prompt: '[[slow:1s]] a lamp before deleted ones' },
+    body: { prompt: '[[slow:600s]] a lamp before deleted ones' },
   };
   const deleted = { use: 'image/upscale', body: { imageUrl: fileId } };
   const bulkId = await accept({ items: [slow, deleted, deleted, deleted], concurrency: 1 });
+  await until(async () => (await gateway.sandbox.submits({ match: 'deleted ones' })).length === 1);
   await gateway.database.query('UPDATE upload SET deleted_at = now() WHERE id = $1', [fileId]);
+  await gateway.sandbox.clearFaults();
   expect((await untilDone(bulkId)).counts).toMatchObject({ completed: 1, failed: 3 });
 });
 

@@ -49,7 +49,7 @@ describe.concurrent('an asynchronous job', () => {
   });
 
   it('shows its phase and its reserved credits, streams its states, and ends a long poll', async () => {
-    const jobId = await gateway.startImage({ prompt: '[[slow:1500ms]] a slow harbour' });
+    const jobId = await gateway.startImage({ prompt: '[[slow:5s]] a slow harbour' });
     const events = fetch(`${gateway.url}/api/v1/studio/jobs/${jobId}/events`, {
       headers: { authorization: `Bearer ${gateway.caller.key}` },
     });
