@@ -5,13 +5,13 @@ import { firstIdAt } from '../domain/ids.ts';
 import type { DatabasePool } from '../platform/database.ts';
 
 /**
- * Schema of the statistics of a provider in a time step. They include the calls of ended jobs that
- * the gateway accepted in the time step.
+ * Schema of the statistics of a provider, of the whole period or of a step. They include the calls of
+ * ended jobs that the gateway accepted in that time.
  */
 const providerFigures = z.object({
   provider: z.string(),
-  /** Index of the time step in which the jobs were accepted; 0 is the oldest. */
-  step: z.number(),
+  /** Index of the step in which the jobs were accepted; 0 is the oldest. Null for the whole period. */
+  step: z.number().nullable(),
   calls: z.number(),
   /**
    * Number of calls that the provider did not accept, that failed or that got no response. Calls
@@ -28,24 +28,19 @@ const providerFigures = z.object({
 });
 export type ProviderFigures = z.infer<typeof providerFigures>;
 
-/** Period of the statistics: the last `minutes`, divided into `steps` equal time steps. */
-interface FigureSteps {
-  minutes: number;
-  steps: number;
-}
+/** Period of the statistics in minutes, and the number of its steps. */
+export const figuresMinutes = 60;
+export const figuresSteps = 12;
 
-/**
- * Creates the function that reads the statistics of each provider, for each time step that has
- * calls.
- */
+/** Creates the function that reads the statistics of each provider with calls in the last hour. */
 export function createReadProviderFigures(pool: DatabasePool) {
-  return ({ minutes, steps }: FigureSteps): Promise<readonly ProviderFigures[]> => {
-    const startMs = Date.now() - minutes * 60_000;
+  return (): Promise<readonly ProviderFigures[]> => {
+    const startMs = Date.now() - figuresMinutes * 60_000;
     // Job ids are ordered by time, so the query uses the primary key.
     return pool.any(sql.type(providerFigures)`
       SELECT c.provider,
         least(greatest(width_bucket(extract(epoch FROM j.created_at) * 1000, ${startMs},
-          ${startMs + minutes * 60_000}, ${steps}) - 1, 0), ${steps - 1}) AS step,
+          ${startMs + figuresMinutes * 60_000}, ${figuresSteps}) - 1, 0), ${figuresSteps - 1}) AS step,
         count(*) AS calls,
         count(*) FILTER (WHERE c.state <> 'answered' AND (c.state IN ('not_accepted', 'unknown')
           OR j.error->>'code' IN ('PROVIDER_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN')))
@@ -59,6 +54,6 @@ export function createReadProviderFigures(pool: DatabasePool) {
             j.completed_at) - c.begun_at)::float8 AS seconds
           WHERE j.status = 'completed' AND c.state IN ('accepted', 'answered')) t ON true
       WHERE j.id >= ${firstIdAt('job', startMs)} AND j.status <> 'open'
-      GROUP BY 1, 2`);
+      GROUP BY GROUPING SETS ((1), (1, 2))`);
   };
 }

@@ -14,6 +14,7 @@ const assetTypes: Record<string, string> = {
   '.js': 'text/javascript',
   '.css': 'text/css',
   '.svg': 'image/svg+xml',
+  '.webp': 'image/webp',
 };
 
 const listLinks = (base: string) => ({

@@ -7,7 +7,11 @@ import {
   type ProviderState,
   type ProviderPauses,
 } from '../../../providers/provider-pauses.ts';
-import type { ProviderFigures } from '../../../providers/provider-figures.ts';
+import {
+  figuresMinutes,
+  figuresSteps,
+  type ProviderFigures,
+} from '../../../providers/provider-figures.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { isoTime } from '../../../domain/json.ts';
 import type { Composition } from '../../composition.ts';
@@ -56,10 +60,7 @@ async function signalWaitingJobs(
   }
 }
 
-const recentMinutes = 15;
-const trendMinutes = 60;
-const trendIntervals = 12;
-const trendIndexes = [...Array<undefined>(trendIntervals).keys()];
+const trendIndexes = [...Array<undefined>(figuresSteps).keys()];
 
 const figures = z.object({
   calls: z.int(),
@@ -79,18 +80,18 @@ const figures = z.object({
 const providerWithFigures = providerSchema
   .extend({
     recent: figures.meta({
-      description: `Statistics of the calls of jobs that were accepted in the last ${recentMinutes} minutes and have ended. A call that switched to a fallback provider counts for the fallback provider.`,
+      description: `Statistics of the calls of jobs that were accepted in the last ${figuresMinutes} minutes and have ended. A call that switched to a fallback provider counts for the fallback provider.`,
     }),
     trend: z.array(figures).meta({
-      description: `Statistics for the last ${trendMinutes} minutes in intervals of ${trendMinutes / trendIntervals} minutes, oldest first.`,
+      description: `Statistics for the same time in intervals of ${figuresMinutes / figuresSteps} minutes, oldest first.`,
     }),
   })
   .meta({ id: 'ProviderWithFigures' });
 
 const noCalls = { calls: 0, failed: 0, medianSeconds: null, slowSeconds: null };
 
-/** Returns a provider's statistics for one interval; zeros if it had no calls. */
-function findFigures(rows: readonly ProviderFigures[], provider: string, step: number) {
+/** Returns a provider's statistics for an interval, or for the whole time; zeros if it had no calls. */
+function findFigures(rows: readonly ProviderFigures[], provider: string, step: number | null) {
   return figures.parse(
     rows.find((row) => row.provider === provider && row.step === step) ?? noCalls,
   );
@@ -103,16 +104,12 @@ export const providers = defineSection('Providers', {
     summary: 'List the providers, their pauses and the statistics of their recent calls',
     response: listSchema(providerWithFigures),
     async handle(_, { pauses, readFigures }) {
-      const [states, recent, trend] = await Promise.all([
-        pauses.list(),
-        readFigures({ minutes: recentMinutes, steps: 1 }),
-        readFigures({ minutes: trendMinutes, steps: trendIntervals }),
-      ]);
+      const [states, rows] = await Promise.all([pauses.list(), readFigures()]);
       return toData(
         states.map((state) => ({
           ...formatProvider(state),
-          recent: findFigures(recent, state.provider, 0),
-          trend: trendIndexes.map((step) => findFigures(trend, state.provider, step)),
+          recent: findFigures(rows, state.provider, null),
+          trend: trendIndexes.map((step) => findFigures(rows, state.provider, step)),
         })),
       );
     },

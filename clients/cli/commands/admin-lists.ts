@@ -181,7 +181,7 @@ const listCommands: readonly AdminListing[] = [
     path: () => '/providers',
     columns: {
       ...providerColumns,
-      'calls (15 min)': 'recent.calls',
+      'calls (1 h)': 'recent.calls',
       failed: 'recent.failed',
       'median (s)': createSecondsColumn('recent.medianSeconds'),
       'p95 (s)': createSecondsColumn('recent.slowSeconds'),

@@ -902,7 +902,7 @@ export interface components {
             waiting: number;
             /** @description Number of calls that were sent and have not ended. */
             open: number;
-            /** @description Statistics of the calls of jobs that were accepted in the last 15 minutes and have ended. A call that switched to a fallback provider counts for the fallback provider. */
+            /** @description Statistics of the calls of jobs that were accepted in the last 60 minutes and have ended. A call that switched to a fallback provider counts for the fallback provider. */
             recent: {
                 calls: number;
                 /** @description Number of calls that failed, received no response or were not accepted. Calls whose input was rejected do not count. */
@@ -912,7 +912,7 @@ export interface components {
                 /** @description 95th percentile of the time whose median is `medianSeconds`. */
                 slowSeconds: number | null;
             };
-            /** @description Statistics for the last 60 minutes in intervals of 5 minutes, oldest first. */
+            /** @description Statistics for the same time in intervals of 5 minutes, oldest first. */
             trend: {
                 calls: number;
                 /** @description Number of calls that failed, received no response or were not accepted. Calls whose input was rejected do not count. */

@@ -52,9 +52,9 @@ export function MostCredits({ credits }: { credits: number }) {
   );
 }
 
-/** Formats US dollars with cents, or amounts below one dollar with two significant digits. */
+/** Formats US dollars with cents, or amounts below ten cents with two significant digits. */
 function formatUsd(amount: number): string {
-  return (Math.abs(amount) < 1 && amount !== 0 ? centFormat : dollarFormat).format(amount);
+  return (Math.abs(amount) < 0.1 && amount !== 0 ? centFormat : dollarFormat).format(amount);
 }
 
 const percentFormat = new Intl.NumberFormat(undefined, { style: 'percent' });

@@ -11,8 +11,8 @@ interface PanelProps<Item> extends MorePages {
   items: readonly Item[] | undefined;
   rowId: (item: Item) => string;
   error: Error | null;
-  /** Text shown if there are no rows. */
-  empty: string;
+  /** Text shown if there are no rows. Without it, the card is then hidden. */
+  empty?: string;
   /** Explanation shown below the text `empty`. */
   emptyHint?: ReactNode;
   caption?: string | undefined;
@@ -24,6 +24,7 @@ interface PanelProps<Item> extends MorePages {
 export function Panel<Item>(props: PanelProps<Item>) {
   const { title, columns, items, rowId, error, empty, emptyHint, caption, children, ...pages } =
     props;
+  if (empty === undefined && !error && !items?.length) return null;
   return (
     <section className="card stack">
       <div className="head">
@@ -32,7 +33,7 @@ export function Panel<Item>(props: PanelProps<Item>) {
       </div>
       <ErrorMessage error={error} />
       {!items && !error && <Loading />}
-      {items?.length === 0 && <Empty title={empty}>{emptyHint}</Empty>}
+      {items?.length === 0 && empty && <Empty title={empty}>{emptyHint}</Empty>}
       {items && items.length > 0 && <Table label={title} {...{ columns, items, rowId, caption }} />}
       <ShowMore {...pages} />
     </section>

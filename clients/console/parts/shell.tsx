@@ -74,17 +74,16 @@ export function Shell({ sessionKey, children }: ShellProps) {
         <div className="person">
           {sessionKey && <Account sessionKey={sessionKey} />}
           {sessionKey === null && <Link href="/sign-in">Sign in with an API key</Link>}
-          <p className="row">
+          <p className="row hint">
             <a href="/docs" target="_blank" rel="noreferrer">
               API reference
             </a>
             <a href="/readyz" target="_blank" rel="noreferrer">
               Status
             </a>
-            <span className="dim">v{version}</span>
+            <span>v{version}</span>
           </p>
           <SignOut />
-          <ThemeSwitch />
         </div>
       </header>
       <div className="main">
@@ -179,9 +178,12 @@ function SignOut() {
   return (
     <>
       {data?.operator && <p className="who dim">Operator: {data.operator.name}</p>}
-      <button type="button" className="quiet" onClick={() => signOut.mutate()}>
-        Sign out
-      </button>
+      <div className="row">
+        <ThemeSwitch />
+        <button type="button" className="quiet" onClick={() => signOut.mutate()}>
+          Sign out
+        </button>
+      </div>
     </>
   );
 }

@@ -3,9 +3,9 @@ import { useState } from 'react';
 
 const storageKey = 'theme';
 const themes = [
-  ['system', 'Theme: auto'],
-  ['light', 'Theme: light'],
-  ['dark', 'Theme: dark'],
+  ['system', 'Auto theme'],
+  ['light', 'Light theme'],
+  ['dark', 'Dark theme'],
 ] as const;
 
 /** Applies the stored theme. */

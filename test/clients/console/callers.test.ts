@@ -97,6 +97,27 @@ describeInBrowser('the console of a caller', () => {
     expect(problems).toEqual([]);
   });
 
+  it.each([
+    ['image', 'a lighthouse at dawn', 'Run this: 3.90 credits'],
+    ['video', 'waves at night', /^Run this: [\d.]+ credits$/],
+    ['music', 'a calm song about the sea', /^Run this: [\d.]+ credits$/],
+  ])('opens with an example for a new account, and runs it (%s)', async (kind, prompt, button) => {
+    const { key } = await gateway.newCaller({ credits: 1000 });
+    const { page, problems } = await openAs(key);
+    await page.goto(`${gateway.url}/console/playground/${kind}/generate`);
+    await expect.poll(() => getPrompt(page).inputValue()).toBe(prompt);
+    if (kind !== 'music') {
+      await page.getByText(/made by the provider sandbox · usually \d+ s/).waitFor();
+      await page.getByRole('img', { name: `Example: ${prompt}` }).waitFor();
+      const readWidth = () => page.evaluate(`document.querySelector('.media img').naturalWidth`);
+      await expect.poll(readWidth).toBeGreaterThan(600);
+    }
+    await page.getByRole('button', { name: button }).click();
+    await page.locator(`[data-result="${kind}Generate"]`).waitFor();
+    expect(await page.getByRole('button', { name: /^Run this/ }).count()).toBe(0);
+    expect(problems).toEqual([]);
+  });
+
   it('explains a wrong key, and stores no key in the browser', async () => {
     const { page } = await open();
     await expectAccessible(page);

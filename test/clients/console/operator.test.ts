@@ -273,7 +273,7 @@ describeInBrowser('the console of an operator', () => {
     await page.getByRole('button', { name: 'Run audit' }).click();
     await page.getByText('No findings').waitFor();
     await page.getByText(/^Last audit of the changes: .+, 0 findings$/).waitFor();
-    const trend = fal.getByRole('img', { name: 'Calls in each 5 minutes of the last hour:' });
+    const trend = fal.getByRole('img', { name: 'Calls in each 5 minutes:' });
     expect(await trend.locator('rect').count()).toBeGreaterThan(0);
     await expectAccessible(page);
     expect(await actions('fal')).toEqual([

@@ -90,6 +90,7 @@ function StartForm() {
   };
   return (
     <form className="card stack" aria-label="New bulk job" onSubmit={submit}>
+      <h2>New bulk job</h2>
       <TextField
         label="File"
         hint="CSV with the columns use, prompt, …, or NDJSON with one item a line"

@@ -31,7 +31,7 @@ export default function OneBulk({ bulkId }: { bulkId: string }) {
   const bulk = data.data;
   return (
     <>
-      <p>
+      <p className="back">
         <Link href="/bulk">← Bulk</Link>
       </p>
       <div className="head">

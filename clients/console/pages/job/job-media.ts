@@ -9,6 +9,8 @@ export interface Media {
   url: string;
   kind: 'image' | 'video' | 'audio' | 'file';
   caption: string;
+  /** Name of the tool that signed the file's origin, e.g. `gateway`. Undefined if nothing did. */
+  credentials?: string;
   /** Time until which the URL is valid, as an ISO 8601 string. */
   expiresAt: string | null;
 }
@@ -35,11 +37,12 @@ export function listMedia({ result }: Pick<Job, 'result'>): Media[] {
   visitTexts(result, (parent, text) => {
     const kind = detectKind(text, parent['contentType']);
     if (!kind || media.has(text)) return;
-    const { expiresAt } = parent;
+    const { expiresAt, contentCredentials } = parent;
     media.set(text, {
       url: text,
       kind,
       caption: formatCaption(parent),
+      ...(typeof contentCredentials === 'string' && { credentials: contentCredentials }),
       expiresAt: typeof expiresAt === 'string' ? expiresAt : null,
     });
   });
@@ -74,15 +77,9 @@ export function findMediaKind(contentType: unknown): Media['kind'] | undefined {
   return mediaKinds.find((kind) => String(contentType).startsWith(`${kind}/`));
 }
 
-function formatCaption(file: Record<string, unknown>): string {
-  const { width, height, durationSeconds, contentCredentials } = file;
-  const captions: string[] = [];
-  if (typeof width === 'number' && typeof height === 'number')
-    captions.push(`${width} × ${height}`);
-  else if (typeof durationSeconds === 'number') captions.push(`${durationSeconds.toFixed(1)} s`);
-  if (typeof contentCredentials === 'string')
-    captions.push(`content credentials: ${contentCredentials}`);
-  return captions.join(' · ');
+function formatCaption({ width, height, durationSeconds }: Record<string, unknown>): string {
+  if (typeof width === 'number' && typeof height === 'number') return `${width} × ${height}`;
+  return typeof durationSeconds === 'number' ? `${durationSeconds.toFixed(1)} s` : '';
 }
 
 /** Returns the transcribed text, or null if the result has no text. */

@@ -59,13 +59,15 @@ interface MediaFigureProps {
 }
 
 function MediaFigure({ media, job, isCompact }: MediaFigureProps) {
-  const { caption, expiresAt } = media;
+  const { caption, credentials, expiresAt } = media;
+  const origin = !isCompact && credentials && `content credentials: ${credentials}`;
+  const text = [caption, origin].filter(Boolean).join(' · ');
   return (
     <figure>
       <MediaPlayer media={media} alt={`Result: ${job.prompt ?? formatType(job.type)}`} />
       <figcaption className="dim">
-        {caption}
-        {caption && expiresAt && ' · '}
+        {text}
+        {text && expiresAt && ' · '}
         {expiresAt && <LinkExpiry time={expiresAt} />}
       </figcaption>
       <ResultActions media={media} jobId={job.jobId} isCompact={isCompact} />

@@ -33,7 +33,7 @@ export default function OneJob({ jobId }: { jobId: string }) {
   const { data: job, error } = useQuery(jobQuery(jobId));
   return (
     <>
-      <p>
+      <p className="back">
         <Link href="/jobs">← Jobs</Link>
       </p>
       <ErrorMessage error={error} />

@@ -30,13 +30,13 @@ export default function Models() {
           change={(next) => change('find', next)}
         />
       </div>
-      <TabButtons
-        label="Medium"
-        options={toOptions(media)}
-        value={medium}
-        change={(name) => change('medium', name === 'All' ? '' : name)}
-      />
       <div className="stack">
+        <TabButtons
+          label="Medium"
+          options={toOptions(media)}
+          value={medium}
+          change={(name) => change('medium', name === 'All' ? '' : name)}
+        />
         {medium !== 'Chat' && <StudioModels terms={terms} medium={medium} />}
         {(medium === 'All' || medium === 'Chat') && <ChatModels terms={terms} />}
       </div>

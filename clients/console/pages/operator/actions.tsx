@@ -35,6 +35,7 @@ export function Actions() {
       {...actions}
       rowId={({ id }) => String(id)}
       empty="No actions yet"
+      emptyHint="Each action of an operator is recorded here with its reason."
     />
   );
 }

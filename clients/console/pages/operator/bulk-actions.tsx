@@ -121,7 +121,6 @@ export function BulkActions() {
       items={data?.data}
       rowId={({ bulkActionId }) => bulkActionId}
       error={error}
-      empty="No bulk actions yet"
     />
   );
 }

@@ -10,7 +10,7 @@ import { UseLimitFields, readUseLimits } from '../keys/limit-fields.tsx';
 import { Ledger } from './ledger.tsx';
 import { CreditsField, CreditChangeIdField } from './credit-fields.tsx';
 import { OperatorAction } from './operator-action.tsx';
-import { Tiles, toTemporalList, type Tile } from './tiles.tsx';
+import { Tiles, toTemporalList, type Tile } from '../../parts/tiles.tsx';
 import { Users } from './users.tsx';
 
 /** Shows the operators' page of an organization. */
@@ -49,7 +49,6 @@ function listTiles(organization: OperatorSchemas['OrganizationState']): Tile[] {
       name: 'Available',
       value: formatAmount(balance.available),
       hint: `${formatAmount(balance.reserved)} reserved`,
-      href: null,
       isBad: balance.available <= 0,
     },
     {
@@ -59,7 +58,6 @@ function listTiles(organization: OperatorSchemas['OrganizationState']): Tile[] {
         window.limit === null
           ? 'no six-hour limit'
           : `${formatAmount(window.used)} of ${formatAmount(window.limit)} in six hours`,
-      href: null,
       isBad: window.remaining !== null && window.remaining <= 0,
     },
     {
@@ -80,15 +78,12 @@ function listTiles(organization: OperatorSchemas['OrganizationState']): Tile[] {
       name: 'Keys',
       value: String(keys),
       hint: `${rateLimit ?? 'default'} requests a minute`,
-      href: null,
-      isBad: false,
     },
     {
       name: 'Workflows',
       value: '↗',
       hint: 'in the Temporal UI',
       href: toTemporalList(temporalUiUrl, `OrganizationId = "${organizationId}"`),
-      isBad: false,
     },
   ];
 }

@@ -133,11 +133,13 @@ function StuckJobs() {
       error={error}
       empty="No stuck jobs"
     >
-      <BulkActionButton
-        label={`Act on ${jobIds.length} selected`}
-        filter={{ jobIds }}
-        disabledReason={jobIds.length === 0 ? 'Select jobs first.' : null}
-      />
+      {jobIds.length > 0 && (
+        <BulkActionButton
+          label={`Act on ${jobIds.length} selected`}
+          filter={{ jobIds }}
+          disabledReason={null}
+        />
+      )}
       <SelectField
         label="Open for at least"
         className="check"

@@ -44,6 +44,7 @@ export function Operators() {
         rowId={({ operatorId }) => operatorId}
         error={error}
         empty="No operators yet"
+        emptyHint="Create one for each person, so that each action is recorded with a name."
       >
         <OperatorAction<{ data: { key: string } }>
           verb="Create"

@@ -11,7 +11,7 @@ import type { Column } from '../../parts/table.tsx';
 import { formatDuration } from '../../parts/times.tsx';
 import { Audit } from './audit.tsx';
 import { Providers } from './providers.tsx';
-import { Tiles, toTemporalList, type Tile } from './tiles.tsx';
+import { Tiles, toTemporalList, type Tile } from '../../parts/tiles.tsx';
 
 type Figures = OperatorSchemas['Overview'];
 type ChatProvider = Figures['chatProviders'][number];
@@ -146,54 +146,35 @@ function listTiles(figures: Figures): Tile[] {
   const toTemporal = (query: string): string | null => toTemporalList(temporalUiUrl, query);
   const failed = 'ExecutionStatus != "Running" AND ErrorCode IS NOT NULL';
   const workers = queues ? Math.min(...queues.map((queue) => queue.workers)) : '?';
+  const running = 'ExecutionStatus = "Running"';
   const allJobs = '/operator/jobs';
+  const failing = '/operator/webhooks';
+  const spent = formatAmount(credits.spentToday);
+  const isLate = isFiring('JobsOverdue', 'ReservationStuck');
   const unknownHint = `in the last hour, ${jobs.unknown} in all`;
   const webhooksHint = `${webhooks.open} open, ${oldest(webhooks.oldestSeconds)}`;
   const bulksHint = bulks.hanging > 0 ? `${bulks.hanging} hang` : `${bulks.paused} paused`;
   const areWorkersBad = queues === null || isFiring('NobodyPolls', 'Backlog');
-  const rows: readonly (readonly [string, string | number, string, string | null, boolean])[] = [
+  const rows: readonly (readonly [string, string | number, string, (string | null)?, boolean?])[] =
     [
-      'Past deadline',
-      jobs.overdue,
-      'open jobs',
-      allJobs,
-      isFiring('JobsOverdue', 'ReservationStuck'),
-    ],
-    ['Being verified', jobs.verifying, 'outcome unknown', allJobs, jobs.verifying > 0],
-    ['Unknown outcomes', jobs.unknownLastHour, unknownHint, allJobs, isFiring('OutcomeUnknown')],
-    [
-      'Workers',
-      workers,
-      describeQueues(queues),
-      toTemporal('ExecutionStatus = "Running"'),
-      areWorkersBad,
-    ],
-    [
-      'Failing webhooks',
-      webhooks.failing,
-      webhooksHint,
-      '/operator/webhooks',
-      isFiring('CallerWebhooksFail'),
-    ],
-    ['Open jobs', jobs.open, oldest(jobs.oldestSeconds), `${allJobs}?status=open`, false],
-    ['Bulk jobs', bulks.open, bulksHint, allJobs, isFiring('BulkJobHangs')],
-    ['Open chats', chats.open, oldest(chats.oldestSeconds), null, isFiring('ChatReservationStuck')],
-    ['Failed workflows', '↗', 'in the Temporal UI', toTemporal(failed), false],
-    [
-      'Credits reserved',
-      formatAmount(credits.reserved),
-      `${formatAmount(credits.spentToday)} spent today`,
-      null,
-      false,
-    ],
-  ];
-  return rows.map(([name, value, hint, href, isBad]) => ({
-    name,
-    value: String(value),
-    hint,
-    href,
-    isBad,
-  }));
+      ['Past deadline', jobs.overdue, 'open jobs', allJobs, isLate],
+      ['Being verified', jobs.verifying, 'outcome unknown', allJobs, jobs.verifying > 0],
+      ['Unknown outcomes', jobs.unknownLastHour, unknownHint, allJobs, isFiring('OutcomeUnknown')],
+      ['Workers', workers, describeQueues(queues), toTemporal(running), areWorkersBad],
+      ['Failing webhooks', webhooks.failing, webhooksHint, failing, isFiring('CallerWebhooksFail')],
+      ['Open jobs', jobs.open, oldest(jobs.oldestSeconds), `${allJobs}?status=open`],
+      ['Bulk jobs', bulks.open, bulksHint, allJobs, isFiring('BulkJobHangs')],
+      [
+        'Open chats',
+        chats.open,
+        oldest(chats.oldestSeconds),
+        null,
+        isFiring('ChatReservationStuck'),
+      ],
+      ['Failed workflows', '↗', 'in the Temporal UI', toTemporal(failed)],
+      ['Credits reserved', formatAmount(credits.reserved), `${spent} spent today`],
+    ];
+  return rows.map(([name, value, hint, href, isBad]) => ({ name, value, hint, href, isBad }));
 }
 
 const formatSeconds = (seconds: number | null): string =>

@@ -1,6 +1,7 @@
 /** Providers with their recent calls, and buttons to pause and resume them. */
 import { useQuery } from '@tanstack/react-query';
 import type { OperatorSchemas } from '../../gateway/operator.ts';
+import { formatShare } from '../../parts/amounts.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { State } from '../../parts/state.tsx';
 import type { Column } from '../../parts/table.tsx';
@@ -31,7 +32,7 @@ const columns: Column<Provider>[] = [
       <>
         {formatCalls(recent)}
         <Sparkline
-          label="Calls in each 5 minutes of the last hour"
+          label="Calls in each 5 minutes"
           bars={trend.map(({ calls, failed }) => ({ value: calls, failed }))}
         />
       </>
@@ -43,7 +44,7 @@ const columns: Column<Provider>[] = [
       <>
         {formatSeconds(recent.medianSeconds)}
         <Sparkline
-          label="Median seconds in each 5 minutes of the last hour"
+          label="Median seconds in each 5 minutes"
           bars={trend.map(({ medianSeconds }) => ({ value: medianSeconds ?? 0, failed: 0 }))}
         />
       </>
@@ -65,14 +66,13 @@ export function Providers() {
       error={error}
       empty="No provider is configured"
     >
-      <p className="hint">The numbers cover the last 15 minutes, the charts the last hour.</p>
+      <p className="hint">Calls of the last hour; the charts show each 5 minutes.</p>
     </Panel>
   );
 }
 
 function formatCalls({ calls, failed }: Provider['recent']): string {
-  if (calls === 0) return 'no calls';
-  return `${calls}, ${failed} failed (${Math.round((failed / calls) * 100)} %)`;
+  return calls === 0 ? 'no calls' : `${calls}, ${failed} failed (${formatShare(failed / calls)})`;
 }
 
 const formatSeconds = (seconds: number | null): string =>

@@ -17,6 +17,7 @@ import {
   listFields,
   type Capability,
   type Field,
+  type FieldSchema,
   type FormValues,
 } from './capability.ts';
 import { CopyAsCode } from './copy-as.tsx';
@@ -76,6 +77,7 @@ export function CapabilityForm(props: CapabilityFormProps) {
     <form
       onSubmit={submit}
       onFocus={onFocus}
+      id="endpoint"
       className="card"
       aria-label={formatType(capability.type)}
     >
@@ -93,12 +95,7 @@ export function CapabilityForm(props: CapabilityFormProps) {
       <CopyAsCode path={path} body={body} />
       <div className="run">
         <ErrorMessage error={otherError} />
-        <RunRow
-          capability={capability}
-          body={body}
-          required={required.map(({ name }) => name)}
-          isPending={start.isPending}
-        />
+        <RunRow capability={capability} body={body} isPending={start.isPending} />
       </div>
     </form>
   );
@@ -145,20 +142,10 @@ function groupFields(fields: readonly Field[]) {
   };
 }
 
-/** Shows the estimated price of the form values, and the button that starts the job. */
-function RunRow({
-  capability,
-  body,
-  required,
-  isPending,
-}: {
-  capability: Capability;
-  body: FormValues;
-  /** Names of the fields that an estimate requires. */
-  required: readonly string[];
-  isPending: boolean;
-}) {
+/** Returns the estimated credits of a request. Undefined while they are unknown. */
+export function useEstimate(capability: Capability, body: FormValues): number | undefined {
   const denial = useDenial(capability);
+  const { required = [] }: FieldSchema = capability.request;
   const debouncedJson = useDebounced(useDeferredValue(JSON.stringify(body)), 350);
   const debouncedBody: FormValues = JSON.parse(debouncedJson);
   const { data, error } = useQuery({
@@ -167,11 +154,24 @@ function RunRow({
       debouncedJson !== '{}' && required.every((name) => name in debouncedBody) && denial === null,
     placeholderData: keepPreviousData,
   });
+  return error ? undefined : data?.data.credits;
+}
+
+interface RunRowProps {
+  capability: Capability;
+  body: FormValues;
+  isPending: boolean;
+}
+
+/** Shows the estimated price of the form values, and the button that starts the job. */
+function RunRow({ capability, body, isPending }: RunRowProps) {
+  const denial = useDenial(capability);
+  const credits = useEstimate(capability, body);
   return (
     <div className="price">
       <p>
-        {data && !error ? (
-          <MostCredits credits={data.data.credits} />
+        {credits !== undefined ? (
+          <MostCredits credits={credits} />
         ) : (
           <span className="dim">{denial ?? <ListPrice capability={capability} body={body} />}</span>
         )}

@@ -71,6 +71,12 @@ export function findTextField({ request }: Capability): string | undefined {
   return ['prompt', 'text'].find((name) => name in properties);
 }
 
+/** Returns the main text of the example of an endpoint. */
+export function findExampleText(capability: Capability): string {
+  const text = buildExample(capability)[findTextField(capability) ?? ''];
+  return typeof text === 'string' ? text : '';
+}
+
 /** Returns the values of a form that opens: the example, with the text of `request`. */
 export function buildOpening(capability: Capability, request: FormValues = {}): FormValues {
   const textField = findTextField(capability);

@@ -13,6 +13,7 @@ import { capabilitiesQuery } from './capabilities-query.ts';
 import {
   buildExample,
   endpointPath,
+  findExampleText,
   findTextField,
   type Capability,
   type FieldSchema,
@@ -57,11 +58,6 @@ export default function Compare() {
       )}
     </>
   );
-}
-
-function findExampleText(capability: Capability): string {
-  const text = buildExample(capability)[findTextField(capability) ?? ''];
-  return typeof text === 'string' ? text : '';
 }
 
 /** Returns whether an endpoint has several models, and requires no file. */

@@ -11,18 +11,19 @@ import { PipelineGraph } from '../job/pipeline-graph.tsx';
 import { JobSteps } from '../job/job-steps.tsx';
 import { jobQuery, timelineQuery } from '../job/job-query.ts';
 import { JobDuration } from '../job/job-row.tsx';
-import { findDefaultPrice } from '../models/price-text.ts';
 import { splitType } from '../../parts/names.ts';
 import { State } from '../../parts/state.tsx';
 import { capabilitiesQuery } from './capabilities-query.ts';
 import {
+  buildBody,
   buildOpening,
+  findExampleText,
   findModel,
   studioPath,
   type Capability,
   type FormValues,
 } from './capability.ts';
-import { CapabilityForm } from './capability-form.tsx';
+import { CapabilityForm, useEstimate } from './capability-form.tsx';
 import { readDraft, storeDraft } from './draft.ts';
 import { RecentResults, useRecentJobs } from './recent-results.tsx';
 
@@ -123,7 +124,7 @@ function EndpointPlayground({ capability }: { capability: Capability }) {
           {shownId ? (
             <ShownJob key={shownId} jobId={shownId} />
           ) : (
-            <NoJob capability={capability} values={values} />
+            jobs && <Example capability={capability} values={values} />
           )}
         </section>
         {jobs && jobs.length > 0 && (
@@ -164,15 +165,38 @@ function useFormValues(capability: Capability, shownId: string | undefined) {
   return { values, setValues, formKey, load, freeze };
 }
 
-function NoJob({ capability, values }: { capability: Capability; values: FormValues }) {
+/** URLs of pictures that the provider sandbox made of the examples of endpoints. */
+const pictures = import.meta.glob<string>('./examples/*.webp', {
+  query: '?url',
+  import: 'default',
+  eager: true,
+});
+
+/** Shows the example of an endpoint with its result, and a button that runs the form. */
+function Example({ capability, values }: { capability: Capability; values: FormValues }) {
   const model = findModel(capability, values);
-  const price = model && findDefaultPrice(model, capability);
+  const credits = useEstimate(capability, buildBody(capability, values));
+  const picture = pictures[`./examples/${capability.type}.webp`];
+  const text = findExampleText(capability);
+  const usual = model?.typicalSeconds ? `usually ${model.typicalSeconds} s` : '';
   return (
-    <Empty title="Your first result appears here">
-      Press Generate
-      {price && `: ${formatAmount(price.credits)} credits per ${price.unit}`}
-      {model?.typicalSeconds && `, usually ${model.typicalSeconds} s`}.
-    </Empty>
+    <div className="stack">
+      {picture ? (
+        <figure className="media">
+          <img src={picture} alt={`Example: ${text}`} />
+          <figcaption className="dim">
+            {`Example: “${text}”, made by the provider sandbox · ${usual}`}
+          </figcaption>
+        </figure>
+      ) : (
+        <Empty title="Your first result appears here">{usual}</Empty>
+      )}
+      {credits !== undefined && (
+        <button type="submit" form="endpoint">
+          Run this: {formatAmount(credits)} credits
+        </button>
+      )}
+    </div>
   );
 }
 

@@ -10,7 +10,7 @@ import { ResultActions } from '../job/result-actions.tsx';
 
 const shownMax = 8;
 
-/** Returns the latest jobs of a type, newest first. Undefined while they load. */
+/** Returns the latest jobs of a type that the key may read, newest first. Undefined while they load. */
 export function useRecentJobs(type: string): readonly Job[] | undefined {
   const mayRead = useSessionKey().explainDenial('studio:read') === null;
   const filter = { type };
@@ -24,7 +24,7 @@ export function useRecentJobs(type: string): readonly Job[] | undefined {
     },
     enabled: mayRead,
   });
-  return data?.pages[0]?.data.slice(0, shownMax);
+  return mayRead ? data?.pages[0]?.data.slice(0, shownMax) : [];
 }
 
 interface RecentResultsProps {

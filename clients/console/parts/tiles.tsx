@@ -1,14 +1,15 @@
-/** Linked numbers that show whether anything is wrong. */
+/** Linked numbers with their names. */
+import type { ReactNode } from 'react';
 import { Link } from 'wouter';
 
 /** Number with its name; the worst are shown first. */
 export interface Tile {
   name: string;
-  value: string;
-  hint: string;
-  /** Page of the console, or URL of the Temporal UI. */
-  href: string | null;
-  isBad: boolean;
+  value: ReactNode;
+  hint: ReactNode;
+  /** Page of the console, or URL of the Temporal UI. Null if the number has no page. */
+  href?: string | null | undefined;
+  isBad?: boolean | undefined;
 }
 
 /** Shows numbers as tiles, bad ones first. */
@@ -16,7 +17,7 @@ export function Tiles({ tiles }: { tiles: readonly Tile[] }) {
   return (
     <ul className="tiles" aria-label="Figures">
       {tiles
-        .toSorted((one, other) => Number(other.isBad) - Number(one.isBad))
+        .toSorted((one, other) => Number(other.isBad ?? false) - Number(one.isBad ?? false))
         .map((tile) => (
           <li key={tile.name} className={tile.isBad ? 'bad' : undefined}>
             <TileLink {...tile} />
@@ -26,7 +27,7 @@ export function Tiles({ tiles }: { tiles: readonly Tile[] }) {
   );
 }
 
-function TileLink({ name, value, hint, href }: Tile) {
+function TileLink({ name, value, hint, href = null }: Tile) {
   const content = (
     <>
       <span className="dim">{name}</span>
