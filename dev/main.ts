@@ -59,6 +59,10 @@ const commands: Readonly<Record<string, DevCommand>> = {
     about: 'kills each process at each step of a job (docs/faults.md)',
     script: ['test/faults/matrix.ts'],
   },
+  'first-paint': {
+    about: 'measures how soon a browser draws the console of a running stack (docs/performance.md)',
+    script: ['dev/docs/first-paint.ts'],
+  },
   'record-histories': {
     about: 'records the workflow histories that tests replay',
     script: [vitest, 'run', 'test/workflows/record.test.ts'],

@@ -13,7 +13,6 @@ import './styles/parts.css';
 import './styles/pages.css';
 import './styles/usage.css';
 import './styles/keys.css';
-import './styles/webhooks.css';
 import './styles/models.css';
 import './styles/operator.css';
 

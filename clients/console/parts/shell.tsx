@@ -76,7 +76,7 @@ export function Shell({ sessionKey, children }: ShellProps) {
           {sessionKey === null && <Link href="/sign-in">Sign in with an API key</Link>}
           <p className="row hint">
             <a href="/docs" target="_blank" rel="noreferrer">
-              API reference
+              API docs
             </a>
             <a href="/readyz" target="_blank" rel="noreferrer">
               Status

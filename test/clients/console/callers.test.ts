@@ -107,7 +107,7 @@ describeInBrowser('the console of a caller', () => {
     await page.goto(`${gateway.url}/console/playground/${kind}/generate`);
     await expect.poll(() => getPrompt(page).inputValue()).toBe(prompt);
     if (kind !== 'music') {
-      await page.getByText(/made by the provider sandbox · usually \d+ s/).waitFor();
+      await page.getByText(/made by the provider sandbox. The model usually takes \d+ s/).waitFor();
       await page.getByRole('img', { name: `Example: ${prompt}` }).waitFor();
       const readWidth = () => page.evaluate(`document.querySelector('.media img').naturalWidth`);
       await expect.poll(readWidth).toBeGreaterThan(600);

@@ -2,7 +2,7 @@
 import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
 import { Link } from 'wouter';
 import { api, requestJson, unwrap, type Schemas } from '../../gateway/client.ts';
-import { Credits } from '../../parts/amounts.tsx';
+import { formatAmount } from '../../parts/amounts.tsx';
 import { toWords } from '../../parts/names.ts';
 import { Panel } from '../../parts/panel.tsx';
 import { State } from '../../parts/state.tsx';
@@ -86,7 +86,14 @@ function Actions({ bulk: { bulkId, status, done, counts } }: { bulk: BulkJob }) 
 
 const parts = ['completed', 'failed', 'running', 'waiting', 'canceled'] as const;
 
-function Progress({ bulk: { counts, credits, etaSeconds, stopReason } }: { bulk: BulkJob }) {
+function Progress({ bulk: { done, counts, credits, etaSeconds, stopReason } }: { bulk: BulkJob }) {
+  const { charged, reserved, forecast, maxCredits } = credits;
+  const amounts = [
+    `${formatAmount(charged)} credits charged`,
+    !done && `${formatAmount(reserved)} reserved`,
+    !done && forecast !== null && `${formatAmount(forecast)} expected`,
+    maxCredits !== null && `at most ${formatAmount(maxCredits)}`,
+  ];
   return (
     <section className="card stack" aria-label="Progress">
       <div className="bulk-bar" aria-hidden="true">
@@ -104,20 +111,7 @@ function Progress({ bulk: { counts, credits, etaSeconds, stopReason } }: { bulk:
           etaSeconds > 0 &&
           ` · about ${formatDuration(etaSeconds * 1000)} left`}
       </p>
-      <p>
-        <Credits amount={credits.charged} /> credits charged, <Credits amount={credits.reserved} />{' '}
-        reserved
-        {credits.forecast !== null && (
-          <>
-            , <Credits amount={credits.forecast} /> expected
-          </>
-        )}
-        {credits.maxCredits !== null && (
-          <>
-            , at most <Credits amount={credits.maxCredits} />
-          </>
-        )}
-      </p>
+      <p>{amounts.filter(Boolean).join(', ')}</p>
       {stopReason !== null && <p className="wrong">{toWords(stopReason).toLowerCase()}</p>}
     </section>
   );
@@ -167,7 +161,6 @@ const columns: Column<Item>[] = [
 
 function FailedItems({ bulk }: { bulk: BulkJob }) {
   const { data, error } = useItems(bulk, 'failed');
-  if (bulk.counts.failed === 0) return null;
   return (
     <Panel
       title="Failed items"
@@ -175,7 +168,6 @@ function FailedItems({ bulk }: { bulk: BulkJob }) {
       items={data?.data}
       rowId={({ index }) => String(index)}
       error={error}
-      empty="No failed items"
     />
   );
 }

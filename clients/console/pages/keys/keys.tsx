@@ -1,13 +1,16 @@
 /** Page of the user's API keys and sessions. */
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
+import { api, unwrap } from '../../gateway/client.ts';
 import { useSessionKey } from '../../gateway/session.ts';
 import { ActionButton } from '../../parts/action-button.tsx';
+import { formatAmount } from '../../parts/amounts.tsx';
 import { NewSecret } from '../../parts/dialog.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { Empty } from '../../parts/states.tsx';
 import type { Column } from '../../parts/table.tsx';
 import { RelativeTime } from '../../parts/times.tsx';
+import { calculatePeriodStart } from '../usage/usage-sums.ts';
 import { KeyActions } from './key-actions.tsx';
 import { keysQuery, type Key } from './key-query.ts';
 import { NewKey } from './new-key.tsx';
@@ -44,7 +47,7 @@ const listColumns = (showNewKey: (key: string) => void): Column<Key>[] => [
   {
     title: 'Spend',
     sortValue: ({ budget }) => budget?.used ?? 0,
-    cell: (key) => <Spending apiKey={key} />,
+    cell: (key) => (key.budget ? <Spending apiKey={key} /> : <RecentSpend {...key} />),
   },
   { title: 'Requests a minute', isNumber: true, cell: ({ rateLimit }) => rateLimit ?? 'Default' },
   { title: 'Open jobs', isNumber: true, cell: ({ jobsMax }) => jobsMax ?? 'No limit' },
@@ -73,6 +76,23 @@ function KeyTable({ showNewKey }: { showNewKey: (key: string) => void }) {
       error={error}
       empty="No keys yet"
     />
+  );
+}
+
+/** Shows what a key without a credit limit has spent in 30 days. */
+function RecentSpend({ keyId }: Key) {
+  const query = { groupBy: 'key', after: calculatePeriodStart(30) };
+  const { data } = useQuery({
+    queryKey: ['usage', 'summary', query],
+    queryFn: () => unwrap(api.GET('/api/v1/usage/summary', { params: { query } })),
+    enabled: useSessionKey().explainDenial('usage:read') === null,
+  });
+  const spent = data?.rows.find((row) => row.keyId === keyId)?.credits ?? 0;
+  return (
+    <>
+      {data && `${formatAmount(spent)} in 30 days`}
+      <span className="hint block">No credit limit</span>
+    </>
   );
 }
 

@@ -14,7 +14,7 @@ import type { Column } from '../../parts/table.tsx';
 import { RelativeTime } from '../../parts/times.tsx';
 import { BulkActionButton } from './bulk-actions.tsx';
 import { JobLink, OrganizationLink } from './links.tsx';
-import { providersQuery } from './providers-query.ts';
+import { providersQuery } from './providers.tsx';
 
 const pageSize = 20;
 const statuses = ['open', 'completed', 'failed', 'canceled'];

@@ -23,7 +23,7 @@ interface BulkActionButtonProps {
   label: string;
   /** Conditions of the jobs, as the operators' API receives them. */
   filter: object;
-  disabledReason: string | null;
+  disabledReason?: string | null;
 }
 
 /** Shows a button that acts on many jobs, once its dialog has shown how many. */

@@ -44,6 +44,7 @@ function listTiles(organization: OperatorSchemas['OrganizationState']): Tile[] {
   const { organizationId, balance, window, rateLimit, jobsMax, activity } = organization;
   const { openJobs, endedJobs, failedJobs, spentToday, keys, temporalUiUrl } = activity;
   const jobs = `/operator/jobs?organizationId=${organizationId}`;
+  const workflows = toTemporalList(temporalUiUrl, `OrganizationId = "${organizationId}"`);
   return [
     {
       name: 'Available',
@@ -62,29 +63,20 @@ function listTiles(organization: OperatorSchemas['OrganizationState']): Tile[] {
     },
     {
       name: 'Failed jobs',
-      value: String(failedJobs),
+      value: failedJobs,
       hint: `of ${endedJobs} ended in 24 h`,
       href: `${jobs}&status=failed`,
       isBad: failedJobs > endedJobs / 2,
     },
     {
       name: 'Open jobs',
-      value: String(openJobs),
+      value: openJobs,
       hint: `${jobsMax ?? 'unlimited'} open jobs`,
       href: `${jobs}&status=open`,
       isBad: jobsMax !== null && openJobs >= jobsMax,
     },
-    {
-      name: 'Keys',
-      value: String(keys),
-      hint: `${rateLimit ?? 'default'} requests a minute`,
-    },
-    {
-      name: 'Workflows',
-      value: '↗',
-      hint: 'in the Temporal UI',
-      href: toTemporalList(temporalUiUrl, `OrganizationId = "${organizationId}"`),
-    },
+    { name: 'Keys', value: keys, hint: `${rateLimit ?? 'default'} requests a minute` },
+    { name: 'Workflows', value: '↗', hint: 'in the Temporal UI', href: workflows },
   ];
 }
 

@@ -134,11 +134,7 @@ function StuckJobs() {
       empty="No stuck jobs"
     >
       {jobIds.length > 0 && (
-        <BulkActionButton
-          label={`Act on ${jobIds.length} selected`}
-          filter={{ jobIds }}
-          disabledReason={null}
-        />
+        <BulkActionButton label={`Act on ${jobIds.length} selected`} filter={{ jobIds }} />
       )}
       <SelectField
         label="Open for at least"

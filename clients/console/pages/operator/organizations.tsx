@@ -3,7 +3,7 @@ import { useState } from 'react';
 import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { usePages } from '../../gateway/pages.ts';
-import { Credits } from '../../parts/amounts.tsx';
+import { Credits, formatAmount } from '../../parts/amounts.tsx';
 import { TextField } from '../../parts/fields.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { useDebounced } from '../../parts/debounced.ts';
@@ -31,7 +31,7 @@ const columns: Column<Organization>[] = [
     isNumber: true,
     cell: ({ balance }) => <Credits amount={balance.reserved} />,
   },
-  { title: '6-hour window', isNumber: true, cell: ({ window }) => <WindowUsage window={window} /> },
+  { title: '6-hour window', isNumber: true, cell: ({ window }) => formatWindow(window) },
   { title: 'Created', cell: ({ createdAt }) => <DateTime time={createdAt} /> },
 ];
 
@@ -69,19 +69,8 @@ export function Organizations() {
   );
 }
 
-function WindowUsage({ window: { used, limit } }: Pick<Organization, 'window'>) {
-  return (
-    <>
-      <Credits amount={used} />
-      {limit !== null && (
-        <span className="dim">
-          {' of '}
-          <Credits amount={limit} />
-        </span>
-      )}
-    </>
-  );
-}
+const formatWindow = ({ used, limit }: Organization['window']): string =>
+  limit === null ? formatAmount(used) : `${formatAmount(used)} of ${formatAmount(limit)}`;
 
 function NewOrganization() {
   return (

@@ -1,18 +1,24 @@
 /** Providers with their recent calls, and buttons to pause and resume them. */
-import { useQuery } from '@tanstack/react-query';
-import type { OperatorSchemas } from '../../gateway/operator.ts';
+import { queryOptions, useQuery } from '@tanstack/react-query';
+import { unwrap } from '../../gateway/client.ts';
+import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { formatShare } from '../../parts/amounts.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { State } from '../../parts/state.tsx';
 import type { Column } from '../../parts/table.tsx';
 import { RelativeTime, formatDuration } from '../../parts/times.tsx';
-import { providersQuery } from './providers-query.ts';
 import { OperatorAction } from './operator-action.tsx';
 import { Sparkline } from './sparkline.tsx';
 
 type Provider = OperatorSchemas['ProviderWithFigures'];
 
 const refreshMs = 30_000;
+
+/** Query for all configured providers, including their pauses and recent calls. */
+export const providersQuery = queryOptions({
+  queryKey: ['operator', 'providers'],
+  queryFn: () => unwrap(operatorApi.GET('/api/admin/v1/providers')),
+});
 
 const columns: Column<Provider>[] = [
   { title: 'Provider', cell: ({ provider }) => <strong>{provider}</strong> },

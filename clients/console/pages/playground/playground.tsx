@@ -178,23 +178,27 @@ function Example({ capability, values }: { capability: Capability; values: FormV
   const credits = useEstimate(capability, buildBody(capability, values));
   const picture = pictures[`./examples/${capability.type}.webp`];
   const text = findExampleText(capability);
-  const usual = model?.typicalSeconds ? `usually ${model.typicalSeconds} s` : '';
+  const usual = model?.typicalSeconds && `The model usually takes ${model.typicalSeconds} s.`;
   return (
     <div className="stack">
       {picture ? (
-        <figure className="media">
-          <img src={picture} alt={`Example: ${text}`} />
-          <figcaption className="dim">
-            {`Example: “${text}”, made by the provider sandbox · ${usual}`}
-          </figcaption>
-        </figure>
+        <div className="media">
+          <figure>
+            <img src={picture} alt={`Example: ${text}`} />
+            <figcaption className="dim">
+              Example: “{text}”, made by the provider sandbox. {usual}
+            </figcaption>
+          </figure>
+        </div>
       ) : (
         <Empty title="Your first result appears here">{usual}</Empty>
       )}
       {credits !== undefined && (
-        <button type="submit" form="endpoint">
-          Run this: {formatAmount(credits)} credits
-        </button>
+        <p className="row">
+          <button type="submit" form="endpoint">
+            Run this: {formatAmount(credits)} credits
+          </button>
+        </p>
       )}
     </div>
   );

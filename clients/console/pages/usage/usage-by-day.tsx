@@ -98,7 +98,7 @@ function UsageSums({ query, split, chartType }: UsageSumsProps) {
   const seriesName = ({ id }: Series): string => (id === null ? 'Other' : (keyNames.get(id) ?? id));
   return (
     <>
-      <div className="usage">
+      <div className="two">
         <UsageChart sums={sums} chartType={chartType} onPoint={setDay} />
         <UsageTotals sums={sums} day={day} seriesName={seriesName} />
       </div>

@@ -4,7 +4,7 @@ import type { Schemas } from '../../gateway/client.ts';
 import { balanceQuery, useSessionKey } from '../../gateway/session.ts';
 import { Empty } from '../../parts/states.tsx';
 import { Credits, UsdPrice, formatAmount, formatBytes } from '../../parts/amounts.tsx';
-import { Tiles } from '../../parts/tiles.tsx';
+import { Tiles, type Tile } from '../../parts/tiles.tsx';
 import { RelativeTime } from '../../parts/times.tsx';
 import { UsageByDay } from './usage-by-day.tsx';
 import { UsageRecords } from './usage-records.tsx';
@@ -34,48 +34,33 @@ function Account() {
   const { data } = useQuery(balanceQuery);
   if (!data) return null;
   const { balance, window, storage } = data;
-  return (
-    <Tiles
-      tiles={[
-        {
-          name: 'Available',
-          value: <Credits amount={balance.available} />,
-          hint: (
-            <>
-              credits <UsdPrice credits={balance.available} />
-            </>
-          ),
-        },
-        {
-          name: 'Reserved',
-          value: <Credits amount={balance.reserved} />,
-          hint: 'credits for running jobs and chats',
-        },
-        {
-          name: 'Studio, six hours',
-          value: <Credits amount={window.used} />,
-          hint: <Window window={window} />,
-        },
-        {
-          name: 'Stored uploads',
-          value: formatBytes(storage.used),
-          hint: (
-            <>
-              of {formatBytes(storage.limit)}
-              <meter aria-label="Storage used" max={storage.limit} value={storage.used} />
-            </>
-          ),
-        },
-      ]}
-    />
-  );
+  const price = <UsdPrice credits={balance.available} />;
+  const reserved = <Credits amount={balance.reserved} />;
+  const size = formatBytes(storage.limit);
+  const meter = <meter aria-label="Storage used" max={storage.limit} value={storage.used} />;
+  const tiles: Tile[] = [
+    {
+      name: 'Available',
+      value: <Credits amount={balance.available} />,
+      hint: <>credits {price}</>,
+    },
+    { name: 'Reserved', value: reserved, hint: 'credits for running jobs and chats' },
+    { name: 'Studio, six hours', value: formatAmount(window.used), hint: <Window {...window} /> },
+    {
+      name: 'Stored uploads',
+      value: formatBytes(storage.used),
+      hint: (
+        <>
+          of {size}
+          {meter}
+        </>
+      ),
+    },
+  ];
+  return <Tiles tiles={tiles} />;
 }
 
-function Window({
-  window: { limit, used, resetAt },
-}: {
-  window: Schemas['GetUsageAnswer']['window'];
-}) {
+function Window({ limit, used, resetAt }: Schemas['GetUsageAnswer']['window']) {
   return (
     <>
       {limit === null ? 'credits; no limit' : `of ${formatAmount(limit)} credits`}
