@@ -8,8 +8,13 @@ import { z } from 'zod';
 import { readStack } from '../stack/stack-file.ts';
 import { findChromium } from './chromium.ts';
 
-/** Expression for the time of the first paint of text or a picture, in milliseconds. */
-const paintTime = `performance.getEntriesByName('first-contentful-paint')[0]?.startTime`;
+/** Expression that waits for the first text or picture, and returns its time in milliseconds. */
+const paintTime = `new Promise((resolve) =>
+  new PerformanceObserver((list) => {
+    const [paint] = list.getEntriesByName('first-contentful-paint');
+    if (paint) resolve(paint.startTime);
+  }).observe({ type: 'paint', buffered: true }),
+)`;
 
 /** Returns the time from the request of a page to its first contents, in milliseconds. */
 async function measure(browser: Browser, url: string, headers?: Record<string, string>) {
@@ -19,7 +24,6 @@ async function measure(browser: Browser, url: string, headers?: Record<string, s
     const page = await context.newPage();
     if (headers) await page.request.post(new URL('/api/v1/session', url).href, { headers });
     await page.goto(url);
-    await page.getByRole('heading', { level: 1 }).waitFor();
     return z.number().parse(await page.evaluate(paintTime));
   } finally {
     await context.close();

@@ -101,6 +101,8 @@ interface Violation {
 
 /** Expects no accessibility violation of any impact, according to axe. */
 export async function expectAccessible(page: Page): Promise<void> {
+  // A page has no heading before it is drawn.
+  await page.locator('h1').waitFor();
   await page.evaluate(axe);
   const violations: Violation[] = await page.evaluate(
     'axe.run({ resultTypes: ["violations"] }).then(({ violations }) => violations)',

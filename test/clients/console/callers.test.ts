@@ -174,7 +174,7 @@ describeInBrowser('the console of a caller', () => {
   it('opens with an example, loads an earlier result into the form, and passes a result on', async () => {
     const { key } = await gateway.newCaller({ credits: 100 });
     const { page, problems } = await openAs(key);
-    await page.getByText('Press Generate: 3.90 credits per image, usually 8 s.').waitFor();
+    await page.getByRole('button', { name: 'Run this: 3.90 credits' }).waitFor();
     expect(await getPrompt(page).inputValue()).toBe('a lighthouse at dawn');
     const model = page.getByRole('combobox', { name: 'Model' });
     await model.click();
