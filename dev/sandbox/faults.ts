@@ -207,6 +207,7 @@ export class FaultBook {
   #nextRuleId = 1;
   readonly #counts = new Map<string, number>();
   #cleared = new AbortController();
+  #clearedAtMs = 0;
 
   /**
    * Adds a rule.
@@ -223,24 +224,24 @@ export class FaultBook {
   clear(): void {
     this.#rules = [];
     this.#counts.clear();
+    this.#clearedAtMs = Date.now();
     this.#cleared.abort();
     this.#cleared = new AbortController();
   }
 
   /**
-   * Begins the waits of one request. The returned function waits for a delay; once the faults are cleared, it and all
-   * later calls return at once. It throws if the signal aborts.
+   * Waits for a delay of a request that arrived at `arrivedAtMs`, or until the faults are cleared;
+   * not at all if they were cleared since it arrived. @throws if the signal aborts
    */
-  beginWaits(signal?: AbortSignal): (delayMs: number) => Promise<void> {
+  async wait(delayMs: number, arrivedAtMs: number, signal?: AbortSignal): Promise<void> {
+    if (arrivedAtMs <= this.#clearedAtMs) return;
     const cleared = this.#cleared.signal;
     const ends = signal ? AbortSignal.any([cleared, signal]) : cleared;
-    return async (delayMs) => {
-      try {
-        await sleep(delayMs, undefined, { signal: ends });
-      } catch (error) {
-        if (!cleared.aborted) throw error;
-      }
-    };
+    try {
+      await sleep(delayMs, undefined, { signal: ends });
+    } catch (error) {
+      if (!cleared.aborted) throw error;
+    }
   }
 
   /** Returns the faults of a submitted request; decreases the remaining number of each matching rule. */

@@ -89,6 +89,7 @@ export function chatRoutes({ apiKey, faults: book, counters }: ChatOptions): Rou
       faults,
     }: { protocol: Protocol; parsed: ParsedRequest | ParsedEmbeddings; faults: readonly Fault[] },
   ): Promise<void> {
+    const arrivedAtMs = Date.now();
     counters.chatCalls += 1;
     if (!('conversation' in parsed)) {
       sendJson(exchange, { status: 200, body: parsed.answer(faults) });
@@ -98,7 +99,7 @@ export function chatRoutes({ apiKey, faults: book, counters }: ChatOptions): Rou
     exchange.response.once('close', () => {
       if (!exchange.response.writableFinished) counters.chatCallsLeft += 1;
     });
-    if (script.latencyMs > 0) await book.beginWaits()(script.latencyMs);
+    if (script.latencyMs > 0) await book.wait(script.latencyMs, arrivedAtMs);
     const odd = findFault(faults, 'answer');
     if (odd && playAnswer(exchange, protocol.oddAnswers[odd.argument], parsed.stream)) return;
     if (parsed.stream) {

@@ -104,6 +104,11 @@ export function createGenerator({ store, faults, cdn, webhooks, generate }: Gene
   const closing = new AbortController();
   const limit = createLimit();
 
+  const waitUntil = async (timeMs: number, { acceptedAtMs }: FalRequest) => {
+    const delayMs = timeMs - Date.now();
+    if (delayMs > 0) await faults.wait(delayMs, acceptedAtMs, closing.signal);
+  };
+
   const generateOutcome = async (request: FalRequest): Promise<Outcome> => {
     try {
       const { media, output } = await generate(request);
@@ -121,18 +126,13 @@ export function createGenerator({ store, faults, cdn, webhooks, generate }: Gene
   };
 
   const run = async (request: FalRequest) => {
-    const wait = faults.beginWaits(closing.signal);
-    const waitUntil = async (timeMs: number) => {
-      const delayMs = timeMs - Date.now();
-      if (delayMs > 0) await wait(delayMs);
-    };
     try {
-      await waitUntil(request.acceptedAtMs + queueMs(request));
+      await waitUntil(request.acceptedAtMs + queueMs(request), request);
       if (request.outcome) return;
       request.startedAtMs = Date.now();
       const outcome =
         findFaultOutcome(request) ?? (await limit(async () => generateOutcome(request)));
-      await waitUntil(request.acceptedAtMs + request.latencyMs);
+      await waitUntil(request.acceptedAtMs + request.latencyMs, request);
       if (closing.signal.aborted) return;
       if (await store.finish(request, outcome)) await webhooks.notify(request);
     } catch (error) {
