@@ -158,7 +158,7 @@ function listTiles(figures: Figures): Tile[] {
   const rows: readonly (readonly [string, string | number, string, (string | null)?, boolean?])[] =
     [
       ['Past deadline', jobs.overdue, 'open jobs', allJobs, isLate],
-      ['Being verified', jobs.verifying, 'outcome unknown', allJobs, jobs.verifying > 0],
+      ['Being verified', jobs.verifying, 'outcome unknown', allJobs],
       ['Unknown outcomes', jobs.unknownLastHour, unknownHint, allJobs, isFiring('OutcomeUnknown')],
       ['Workers', workers, describeQueues(queues), toTemporal(running), areWorkersBad],
       ['Failing webhooks', webhooks.failing, webhooksHint, failing, isFiring('CallerWebhooksFail')],
