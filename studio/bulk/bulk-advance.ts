@@ -24,7 +24,7 @@ export interface AdvanceDeps extends ItemServices {
 }
 
 /** Maximum number of items that one step plans, so that their first steps do not fill the CPU at once. */
-const itemsPerStep = 4;
+const itemsPerStep = 3;
 /** Time for which a step collects the ends of jobs, in milliseconds. Each step costs a workflow task. */
 const collectMs = 150;
 /**
