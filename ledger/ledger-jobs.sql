@@ -17,7 +17,11 @@ BEGIN
   IF operations @? '$[*] ? (@.verb == "settle").job' THEN
     UPDATE job SET status = j->>'status', outputs = nullif(j->'outputs', 'null'),
         error = nullif(j->'error', 'null'), completed_at = r.settled_at, verifying = false,
-        plan = NULL
+        plan = NULL,
+        -- The outputs of a completed job contain the errors of its other calls.
+        unknown_outcome =
+          jsonb_build_array(j->'error') || jsonb_path_query_array(coalesce(j->'outputs', '[]'), '$[*].error')
+          @? '$[*].code ? (@ == "OUTCOME_UNKNOWN" || @ == "DEADLINE_EXCEEDED" || @ == "JOB_LOST")'
       FROM ROWS FROM (jsonb_array_elements(operations), unnest(answers)) AS x(o, answer)
       JOIN reservation r ON r.id = o->>'id', LATERAL (SELECT o->'job' AS j) AS fields
       WHERE j IS NOT NULL AND answer->>'verdict' = 'settled' AND job.id = r.id;

@@ -340,6 +340,8 @@ CREATE TABLE job (
   steps jsonb,
   outputs jsonb,
   error jsonb,
+  -- Whether the job ended, or a part of it, although the outcome of a provider call was unknown.
+  unknown_outcome boolean NOT NULL DEFAULT false,
   request_id text NOT NULL,
   created_at timestamptz NOT NULL,
   deadline_at timestamptz NOT NULL,
@@ -355,7 +357,6 @@ CREATE INDEX job_of_organization ON job (organization_id, created_at DESC, id DE
 CREATE INDEX job_of_request ON job (request_id);
 CREATE INDEX job_of_key ON job (key_id, created_at DESC, id DESC);
 -- These indexes cover columns that a charge does not change, so that it stays a heap-only update.
--- `job_without_outcome`: jobs that ended although the outcome of a provider call was unknown.
 CREATE INDEX job_of_type ON job (organization_id, type, created_at DESC, id DESC);
 CREATE INDEX job_of_model ON job (organization_id, model, created_at DESC, id DESC);
 CREATE INDEX job_undelivered ON job (organization_id, created_at DESC, id DESC) WHERE error IS NOT NULL;
@@ -367,8 +368,7 @@ CREATE INDEX job_of_text ON job USING gin (organization_id, date_trunc('month', 
     || coalesce(request->>'title', '') || ' ' || coalesce(request->>'inputs', '')) gin_trgm_ops)
   WITH (gin_pending_list_limit = 256);
 CREATE INDEX job_of_id_ending ON job (reverse(id) text_pattern_ops);
-CREATE INDEX job_without_outcome ON job (id)
-  WHERE error->>'code' IN ('OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST');
+CREATE INDEX job_without_outcome ON job (id) WHERE unknown_outcome;
 
 -- Provider calls of jobs. The row of a call is inserted before the call is sent. `begun`: the call
 -- may have reached the provider, so it is never sent again. `waiting`: the call was not sent,

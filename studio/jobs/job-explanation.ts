@@ -34,9 +34,6 @@ export interface NextStep {
   message: string;
 }
 
-/** Error codes of jobs that were released although the provider may have delivered a result. */
-const uncertainOutcomes = new Set<string>(['OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST']);
-
 /**
  * Lists the possible next steps, most useful first. If the job needs none, returns one step with a
  * message that says so.
@@ -89,7 +86,7 @@ function suggestForOpenJob({ job, owner, calls }: JobEvidence): NextStep[] {
 }
 
 function suggestForEndedJob({ job, calls, webhook }: JobEvidence): NextStep[] {
-  const isUncertain = uncertainOutcomes.has(job.error?.code ?? '') && calls.length > 0;
+  const isUncertain = job.unknownOutcome && calls.length > 0;
   const isUndelivered = webhook?.state === 'failed' || webhook?.state === 'gone';
   return [
     ...(isUncertain

@@ -130,7 +130,10 @@ export const listedCall = z.object({
   lateNotificationAtMs: z.number().nullable(),
 });
 
-/** Schema of a job whose credits were released although its outcome is unknown. */
+/**
+ * Schema of a job whose credits, or a part of them, were released although the outcome of a call is
+ * unknown. `errorCode`: the error of the job, or of the first such call of a completed job.
+ */
 export const jobWithUnknownOutcome = z.object({
   jobId: z.string(),
   organizationId: z.string(),
@@ -153,9 +156,6 @@ export const outcomeCounts = z.object({
   releasedLastHour: z.int(),
 });
 
-// The condition is that of the index `job_without_outcome`, so that Postgres uses the index.
-const hasUnknownOutcome = sql.fragment`j.error->>'code' IN ('OUTCOME_UNKNOWN', 'DEADLINE_EXCEEDED', 'JOB_LOST')`;
-
 /** Creates the functions that read jobs whose credits were released with an unknown outcome. */
 export function createUnknownOutcomes(pool: DatabasePool) {
   return {
@@ -167,7 +167,9 @@ export function createUnknownOutcomes(pool: DatabasePool) {
       const before = page.beforeId ?? null;
       return pool.any(sql.type(jobWithUnknownOutcome)`
         SELECT j.id AS "jobId", j.organization_id AS "organizationId", j.type, j.model,
-          j.error->>'code' AS "errorCode", r.amount AS "creditsMicro",
+          coalesce(j.error->>'code', jsonb_path_query_first(j.outputs, '$[*].error.code
+            ? (@ == "OUTCOME_UNKNOWN" || @ == "DEADLINE_EXCEEDED" || @ == "JOB_LOST")') #>> '{}') AS "errorCode",
+          r.amount - coalesce(r.charged, 0) AS "creditsMicro",
           j.completed_at AS "releasedAtMs",
           coalesce((SELECT jsonb_agg(jsonb_build_object('index', c.call_index,
               'provider', c.provider, 'state', c.state, 'operation', c.operation,
@@ -176,7 +178,7 @@ export function createUnknownOutcomes(pool: DatabasePool) {
               ORDER BY c.call_index)
             FROM provider_call c WHERE c.job_id = j.id), '[]') AS calls
         FROM job j JOIN reservation r ON r.id = j.id
-        WHERE ${hasUnknownOutcome} AND (${before}::text IS NULL OR j.id < ${before}::text)
+        WHERE j.unknown_outcome AND (${before}::text IS NULL OR j.id < ${before}::text)
         ORDER BY j.id DESC LIMIT ${page.limit}`);
     },
     counts: () =>
@@ -185,7 +187,8 @@ export function createUnknownOutcomes(pool: DatabasePool) {
           WHERE r.state = 'reserved' AND j.verifying) AS verifying,
         count(*) AS released,
         count(*) FILTER (WHERE j.completed_at > clock_timestamp() - interval '1 hour'
-          AND j.error->>'code' = 'OUTCOME_UNKNOWN') AS "releasedLastHour"
-        FROM job j WHERE ${hasUnknownOutcome}`),
+          AND (j.error->>'code' = 'OUTCOME_UNKNOWN'
+            OR j.outputs @? '$[*].error ? (@.code == "OUTCOME_UNKNOWN")')) AS "releasedLastHour"
+        FROM job j WHERE j.unknown_outcome`),
   };
 }

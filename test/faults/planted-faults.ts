@@ -780,6 +780,13 @@ const access: Fault[] = [
     tests: ['test/identity/keys.test.ts'],
   },
   {
+    name: 'operators do not see an unknown outcome of a completed job',
+    file: 'ledger/ledger-jobs.sql',
+    original: "coalesce(j->'outputs', '[]'), '$[*].error'",
+    planted: "'[]', '$[*].error'",
+    tests: ['test/journeys/operator-actions.test.ts'],
+  },
+  {
     name: 'a long poll does not give its place back',
     file: 'api/middleware/request-shares.ts',
     original: 'onceClosed(ctx, place.release);',

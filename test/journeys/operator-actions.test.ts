@@ -13,6 +13,7 @@ import {
   type StudioBody,
   type TestGateway,
 } from '../harness/gateway.ts';
+import { drawDisc } from '../harness/media.ts';
 
 interface Data {
   paused: { actor: string; reason: string } | null;
@@ -256,6 +257,52 @@ describe('an outcome that becomes known after the release', () => {
     expect([counts.verifying, counts.released > 0]).toEqual([0, true]);
     expect(await gateway.database.entryKinds(jobId)).toEqual(['reserve', 'release']);
     expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
+  });
+
+  it.each([
+    [
+      'a pipeline that completed without it',
+      '/pipelines',
+      async (): Promise<object> => ({
+        steps: [
+          { id: 'art', use: 'image/generate', body: { prompt: 'a partial swan' } },
+          { id: 'bell', use: 'sfx/generate', body: { prompt: 'a bell', durationSeconds: 1 } },
+        ],
+      }),
+      'partial swan',
+    ],
+    [
+      'a batch that completed without it',
+      '/image/batch',
+      async (): Promise<object> => {
+        const swan = await drawDisc(64, 64);
+        const imageUrls = ['/one.png', '/two.png'].map((name) => gateway.media.put(name, swan));
+        return { operation: 'remove-background', imageUrls };
+      },
+      'image_url',
+    ],
+  ])('is listed for %s, with what was released', async (_title, path, buildBody, match) => {
+    await gateway.sandbox.inject({ match, faults: 'reset-after-accept no-webhook', times: 1 });
+    const { body } = await gateway.call(`/api/v1/studio${path}`, {
+      body: { ...(await buildBody()), async: true },
+    });
+    const { jobId } = body.data;
+    const { status, billing } = (await gateway.untilDone(jobId)).body.data;
+    expect(status).toBe('completed');
+    const listed = (await operators.read('/unknown-outcomes')).data.find(
+      (row) => row.jobId === jobId,
+    );
+    expect(listed).toMatchObject({
+      errorCode: 'OUTCOME_UNKNOWN',
+      credits: expect.closeTo(body.credits.cost - billing.charged, 6),
+    });
+    const story = await gateway.admin<{ data: { next: object[] } }>(`/jobs/${jobId}`);
+    expect(story.body.data.next).toMatchObject([{ operation: 'reverifyJob' }]);
+    const filter = { jobIds: [jobId] };
+    const dryRun = { action: 'reverify', filter, dryRun: true };
+    expect((await gateway.admin('/bulk-actions', dryRun)).body).toMatchObject({
+      data: { jobs: 1, applicable: 1 },
+    });
   });
 
   it('is found when an operator checks it at the provider, and is not charged', async () => {

@@ -26,7 +26,7 @@ describe('a webhook with the event started', () => {
     // Each of the two has a workflow of its own, so on a busy machine the end can arrive first.
     const hooks = await gateway.receiver.untilReceived('/both', 2);
     const [completed, started, ...others] = hooks.toSorted((one, other) =>
-      String(one.body.type).localeCompare(String(other.body.type)),
+      one.body.type.localeCompare(other.body.type),
     );
     expect(started?.body).toMatchObject({
       type: 'studio.job.started',
