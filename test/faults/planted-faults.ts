@@ -781,7 +781,7 @@ const access: Fault[] = [
   },
   {
     name: 'operators do not see an unknown outcome of a completed job',
-    file: 'ledger/ledger-jobs.sql',
+    file: jobsSql,
     original: "coalesce(j->'outputs', '[]'), '$[*].error'",
     planted: "'[]', '$[*].error'",
     tests: ['test/journeys/operator-actions.test.ts'],
