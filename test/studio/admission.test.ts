@@ -66,7 +66,8 @@ describe('workflow starts while reservations are slow', () => {
   const gateway = useGateway({ env: { TEMPORAL_STARTS_MAX: '4' } });
 
   it('hold their slots until the reservation, as long as other jobs are reserved', async () => {
-    const [slow, other] = [await gateway.newCaller(), await gateway.newCaller()];
+    const slow = await gateway.newCaller();
+    const other = await gateway.newCaller({ credits: 100_000 });
     await gateway.database.query('BEGIN');
     await gateway.database.query('SELECT FROM account WHERE organization_id = $1 FOR UPDATE', [
       slow.organizationId,
