@@ -21,7 +21,6 @@ const progressCheckMs = 7500;
  * that takes no byte of its response for 15 s.
  */
 export function handleInOrder(getHandler: () => RequestHandler): RequestHandler {
-  // Not a WeakMap: a scavenge keeps what its values refer to, and so would promote each request.
   const waitingRequests = new Map<Socket, (() => void)[]>();
   return (request, response) => {
     const { socket } = request;
