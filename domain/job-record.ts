@@ -114,8 +114,8 @@ export const jobRow = z.object({
   provider: z.string(),
   status: z.enum(['open', 'completed', 'failed', 'canceled']),
   verifying: z.boolean(),
-  /** Whether the job ended, or a part of it, although the outcome of a provider call was unknown. */
-  unknownOutcome: z.boolean(),
+  /** Code of the first error of the ended job or of its calls that leaves a provider's outcome unknown. */
+  unknownOutcome: z.string().nullable(),
   request: z.record(z.string(), z.json()),
   /** The caller's metadata; null if there is none. */
   metadata: z.record(z.string(), z.string()).nullable(),

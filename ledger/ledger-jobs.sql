@@ -19,9 +19,9 @@ BEGIN
         error = nullif(j->'error', 'null'), completed_at = r.settled_at, verifying = false,
         plan = NULL,
         -- The outputs of a completed job contain the errors of its other calls.
-        unknown_outcome = (jsonb_build_array(j->'error')
-            || jsonb_path_query_array(coalesce(j->'outputs', '[]'), '$[*].error'))
-          @? '$[*].code ? (@ == "OUTCOME_UNKNOWN" || @ == "DEADLINE_EXCEEDED" || @ == "JOB_LOST")'
+        unknown_outcome = jsonb_path_query_first(
+          jsonb_build_array(j->'error') || jsonb_path_query_array(coalesce(j->'outputs', '[]'), '$[*].error'),
+          '$[*].code ? (@ == "OUTCOME_UNKNOWN" || @ == "DEADLINE_EXCEEDED" || @ == "JOB_LOST")') #>> '{}'
       FROM ROWS FROM (jsonb_array_elements(operations), unnest(answers)) AS x(o, answer)
       JOIN reservation r ON r.id = o->>'id', LATERAL (SELECT o->'job' AS j) AS fields
       WHERE j IS NOT NULL AND answer->>'verdict' = 'settled' AND job.id = r.id;

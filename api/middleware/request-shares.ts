@@ -91,7 +91,7 @@ function onceClosed({ res, state }: Pick<Context, 'res' | 'state'>, run: () => v
     state.closings.push(run);
     return;
   }
-  // One listener runs all functions: a request has more than the ten listeners that Node.js expects.
+  // One listener runs all functions, because Node.js warns of more than ten listeners.
   const functions = [run];
   state.closings = functions;
   res.once('close', () => {

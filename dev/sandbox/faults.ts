@@ -230,8 +230,8 @@ export class FaultBook {
   }
 
   /**
-   * Waits for a delay of a request that arrived at `arrivedAtMs`, or until the faults are cleared;
-   * not at all if they were cleared since it arrived. @throws if the signal aborts
+   * Waits until the delay has passed or the faults are cleared. Returns at once if they were cleared
+   * after the request arrived. @throws if the signal aborts
    */
   async wait(delayMs: number, arrivedAtMs: number, signal?: AbortSignal): Promise<void> {
     if (arrivedAtMs <= this.#clearedAtMs) return;

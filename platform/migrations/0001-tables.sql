@@ -340,8 +340,8 @@ CREATE TABLE job (
   steps jsonb,
   outputs jsonb,
   error jsonb,
-  -- Whether the job ended, or a part of it, although the outcome of a provider call was unknown.
-  unknown_outcome boolean NOT NULL DEFAULT false,
+  -- Code of the first error of the ended job or of its calls that leaves a provider's outcome unknown.
+  unknown_outcome text,
   request_id text NOT NULL,
   created_at timestamptz NOT NULL,
   deadline_at timestamptz NOT NULL,
@@ -368,7 +368,7 @@ CREATE INDEX job_of_text ON job USING gin (organization_id, date_trunc('month', 
     || coalesce(request->>'title', '') || ' ' || coalesce(request->>'inputs', '')) gin_trgm_ops)
   WITH (gin_pending_list_limit = 256);
 CREATE INDEX job_of_id_ending ON job (reverse(id) text_pattern_ops);
-CREATE INDEX job_without_outcome ON job (id) WHERE unknown_outcome;
+CREATE INDEX job_without_outcome ON job (id) WHERE unknown_outcome IS NOT NULL;
 
 -- Provider calls of jobs. The row of a call is inserted before the call is sent. `begun`: the call
 -- may have reached the provider, so it is never sent again. `waiting`: the call was not sent,

@@ -27,7 +27,7 @@ import { readWorkflow } from './job-workflow.ts';
 /** Conditions of the jobs that an action can change. Jobs that are named by id need not fulfil them. */
 const applicable = {
   cancel: sql.fragment`x.status = 'open'`,
-  reverify: sql.fragment`(x.status = 'open' OR x.unknown_outcome)`,
+  reverify: sql.fragment`(x.status = 'open' OR x.unknown_outcome IS NOT NULL)`,
   resettle: sql.fragment`x.status = 'open'`,
   redeliver: sql.fragment`(x.status <> 'open' AND EXISTS (SELECT FROM webhook w
     WHERE w.subject_id = x.id AND w.state IN ('failed', 'gone')))`,

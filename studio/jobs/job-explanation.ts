@@ -86,7 +86,7 @@ function suggestForOpenJob({ job, owner, calls }: JobEvidence): NextStep[] {
 }
 
 function suggestForEndedJob({ job, calls, webhook }: JobEvidence): NextStep[] {
-  const isUncertain = job.unknownOutcome && calls.length > 0;
+  const isUncertain = job.unknownOutcome !== null && calls.length > 0;
   const isUndelivered = webhook?.state === 'failed' || webhook?.state === 'gone';
   return [
     ...(isUncertain

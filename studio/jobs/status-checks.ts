@@ -167,9 +167,7 @@ export function createUnknownOutcomes(pool: DatabasePool) {
       const before = page.beforeId ?? null;
       return pool.any(sql.type(jobWithUnknownOutcome)`
         SELECT j.id AS "jobId", j.organization_id AS "organizationId", j.type, j.model,
-          coalesce(j.error->>'code', jsonb_path_query_first(j.outputs, '$[*].error.code
-            ? (@ == "OUTCOME_UNKNOWN" || @ == "DEADLINE_EXCEEDED" || @ == "JOB_LOST")') #>> '{}') AS "errorCode",
-          r.amount - coalesce(r.charged, 0) AS "creditsMicro",
+          j.unknown_outcome AS "errorCode", r.amount - coalesce(r.charged, 0) AS "creditsMicro",
           j.completed_at AS "releasedAtMs",
           coalesce((SELECT jsonb_agg(jsonb_build_object('index', c.call_index,
               'provider', c.provider, 'state', c.state, 'operation', c.operation,
@@ -178,7 +176,7 @@ export function createUnknownOutcomes(pool: DatabasePool) {
               ORDER BY c.call_index)
             FROM provider_call c WHERE c.job_id = j.id), '[]') AS calls
         FROM job j JOIN reservation r ON r.id = j.id
-        WHERE j.unknown_outcome AND (${before}::text IS NULL OR j.id < ${before}::text)
+        WHERE j.unknown_outcome IS NOT NULL AND (${before}::text IS NULL OR j.id < ${before}::text)
         ORDER BY j.id DESC LIMIT ${page.limit}`);
     },
     counts: () =>
@@ -187,8 +185,7 @@ export function createUnknownOutcomes(pool: DatabasePool) {
           WHERE r.state = 'reserved' AND j.verifying) AS verifying,
         count(*) AS released,
         count(*) FILTER (WHERE j.completed_at > clock_timestamp() - interval '1 hour'
-          AND (j.error->>'code' = 'OUTCOME_UNKNOWN'
-            OR j.outputs @? '$[*].error ? (@.code == "OUTCOME_UNKNOWN")')) AS "releasedLastHour"
-        FROM job j WHERE j.unknown_outcome`),
+          AND j.unknown_outcome = 'OUTCOME_UNKNOWN') AS "releasedLastHour"
+        FROM job j WHERE j.unknown_outcome IS NOT NULL`),
   };
 }

@@ -207,7 +207,7 @@ it('providers are listed with their recent results', async () => {
   const calls = fal?.trend.map((step) => step.calls) ?? [];
   expect(calls.at(-1)).toBeGreaterThan(0);
   expect(calls[1]).toBeGreaterThan(0);
-  // The figures cover the hour that the intervals cover.
+  // `recent` is about the same hour as the intervals of `trend`.
   expect(fal?.recent.calls).toBe(calls.reduce((sum, step) => sum + step, 0));
   for (const { recent } of body.data.filter((each) => each.recent.calls === 0)) {
     expect(recent).toEqual({ calls: 0, failed: 0, medianSeconds: null, slowSeconds: null });

@@ -16,7 +16,7 @@ const ended = new Map<string, WorkflowHandle>();
 /** URL of an input, which scenarios write as `<picture>`. */
 let picture: string;
 beforeAll(async () => {
-  // The recorded histories depend on all settings. The limits of time leave room for a machine that is busy.
+  // The recorded histories depend on all settings. The time limits are long enough for a busy machine.
   gateway = await startGateway({
     sandboxEnv: { SANDBOX_TINY_MEDIA: '1' },
     env: {

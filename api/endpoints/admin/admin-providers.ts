@@ -90,7 +90,7 @@ const providerWithFigures = providerSchema
 
 const noCalls = { calls: 0, failed: 0, medianSeconds: null, slowSeconds: null };
 
-/** Returns a provider's statistics for an interval, or for the whole time; zeros if it had no calls. */
+/** Returns a provider's statistics for an interval, or for the hour if `step` is null; zeros if it had no calls. */
 function findFigures(rows: readonly ProviderFigures[], provider: string, step: number | null) {
   return figures.parse(
     rows.find((row) => row.provider === provider && row.step === step) ?? noCalls,

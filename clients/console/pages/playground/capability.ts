@@ -71,7 +71,7 @@ export function findTextField({ request }: Capability): string | undefined {
   return ['prompt', 'text'].find((name) => name in properties);
 }
 
-/** Returns the main text of the example of an endpoint. */
+/** Returns the prompt, or other main text, of an endpoint's example. */
 export function findExampleText(capability: Capability): string {
   const text = buildExample(capability)[findTextField(capability) ?? ''];
   return typeof text === 'string' ? text : '';
