@@ -1,14 +1,14 @@
 import { configDefaults, defineConfig } from 'vitest/config';
 import { LongestFirst } from './test/harness/longest-first.ts';
-import { isWhole, slowFiles } from './test/harness/slow.ts';
+import { isWhole, slowFiles } from './test/harness/whole.ts';
 
-/** `npm test -- test/outages/crash.test.ts` runs what it names. */
-const leftOut = slowFiles.filter((file) => !process.argv.some((word) => file.startsWith(word)));
+/** `npm test -- test/outages/crash.slow.test.ts`, or a path with a folder, runs slow files too. */
+const namesFiles = process.argv.some((word) => word.startsWith('test/'));
 
 export default defineConfig({
   test: {
     include: ['test/**/*.test.ts'],
-    exclude: [...configDefaults.exclude, ...(isWhole ? [] : leftOut)],
+    exclude: [...configDefaults.exclude, ...(isWhole || namesFiles ? [] : [slowFiles])],
     globalSetup: ['test/harness/servers.ts'],
     setupFiles: ['test/harness/file-costs.ts'],
     reporters: ['default', './test/harness/cost-reporter.ts'],

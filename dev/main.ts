@@ -65,7 +65,7 @@ const commands: Readonly<Record<string, DevCommand>> = {
   },
   'record-histories': {
     about: 'records the workflow histories that tests replay',
-    script: [vitest, 'run', 'test/workflows/record.test.ts'],
+    script: [vitest, 'run', 'test/workflows/record.slow.test.ts'],
     env: { RECORD_HISTORIES: '1' },
   },
   mutations: {
@@ -78,10 +78,10 @@ const commands: Readonly<Record<string, DevCommand>> = {
       vitest,
       'run',
       '--no-file-parallelism',
-      'test/outages/outages.test.ts',
-      'test/outages/clocks.test.ts',
-      'test/outages/rolling-restart.test.ts',
-      'test/journeys/races.test.ts',
+      'test/outages/outages.slow.test.ts',
+      'test/outages/clocks.slow.test.ts',
+      'test/outages/rolling-restart.slow.test.ts',
+      'test/journeys/races.slow.test.ts',
     ],
     env: { FAULTS: 'all', TESTS: 'all' },
   },

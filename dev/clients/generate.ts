@@ -1,6 +1,6 @@
 /**
  * `npm run dev -- clients`: generates those parts of clients/ and the console that depend on the API's description. The files
- * are committed; test/clients/generated.test.ts fails if they are outdated.
+ * are committed; test/clients/generated.slow.test.ts fails if they are outdated.
  */
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises';
 import { tmpdir } from 'node:os';

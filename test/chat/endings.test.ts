@@ -6,7 +6,7 @@ import { once } from 'node:events';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
-import { isWhole } from '../harness/slow.ts';
+import { isWhole } from '../harness/whole.ts';
 import { readChats, untilSettled, untilAllSettled } from './chat-account.ts';
 import { deltasIn, openChat, postChat, readDeltas, readRest, type SentChat } from './raw-chat.ts';
 

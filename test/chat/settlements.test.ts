@@ -3,7 +3,7 @@ import { once } from 'node:events';
 import { describe, expect, it } from 'vitest';
 import { command } from '../../platform/database.ts';
 import { useGateway } from '../harness/gateway.ts';
-import { isWhole } from '../harness/slow.ts';
+import { isWhole } from '../harness/whole.ts';
 import { sweepOnce } from '../harness/sweeps.ts';
 import { until } from '../harness/until.ts';
 import { readChats, untilSettled, untilAllSettled } from './chat-account.ts';

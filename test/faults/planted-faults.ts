@@ -253,21 +253,21 @@ const money: Fault[] = [
     file: 'ledger/invariants.ts',
     original: 'isLast = count < pageRows;',
     planted: 'isLast = count <= pageRows;',
-    tests: ['test/ledger/audit.test.ts'],
+    tests: ['test/ledger/audit.slow.test.ts'],
   },
   {
     name: 'the audit does not look for entries behind the last reservation',
     file: 'ledger/invariants.ts',
     original: 'THEN greatest(max(id), $3) ELSE',
     planted: 'THEN greatest(max(id), left($3, 0)) ELSE',
-    tests: ['test/ledger/audit.test.ts'],
+    tests: ['test/ledger/audit.slow.test.ts'],
   },
   {
     name: 'one organization reads all pieces of kept answers at the same time',
     file: 'ledger/claims.ts',
     original: 'pieceTurns.enter(organizationId, pieceWaitMs)',
     planted: 'pieceTurns.enter(String(offset), pieceWaitMs)',
-    tests: ['test/attacks/hostile-load.test.ts'],
+    tests: ['test/attacks/hostile-load.slow.test.ts'],
   },
   {
     name: 'settlements that follow while the database is away are not counted',
@@ -279,7 +279,7 @@ const money: Fault[] = [
 ];
 
 const bulkSql = 'studio/bulk/bulk.sql';
-const bulkBudget = 'test/bulk/bulk-budget.test.ts';
+const bulkBudget = 'test/bulk/bulk-budget.slow.test.ts';
 const bulkTests = 'test/bulk/bulk.test.ts';
 const bulkRecovery = 'test/bulk/bulk-recovery.test.ts';
 
@@ -660,7 +660,7 @@ const access: Fault[] = [
     file: 'api/middleware/request-shares.ts',
     original: 'lateSamples >= lateSamplesMin',
     planted: 'lateSamples > 1_000_000',
-    tests: ['test/attacks/hostile-load.test.ts'],
+    tests: ['test/attacks/hostile-load.slow.test.ts'],
   },
   {
     name: 'cookies are never Secure',
@@ -944,14 +944,14 @@ const files: Fault[] = [
     file: 'clients/typescript/client.ts',
     original: 'send: this.#connection.sendWithoutKey',
     planted: 'send: this.#connection.send',
-    tests: ['test/clients/typescript.test.ts'],
+    tests: ['test/clients/typescript.slow.test.ts'],
   },
   {
     name: 'a signed file is changed',
     file: 'storage/credentials/content-credentials.ts',
     original: "if (metadata.isSigned) return 'provider';",
     planted: "if (false) return 'provider';",
-    tests: ['test/storage/content-credentials.test.ts'],
+    tests: ['test/storage/content-credentials.slow.test.ts'],
   },
   {
     name: 'files that cannot be removed stop the sweep',
@@ -982,21 +982,21 @@ const clients: Fault[] = [
     file: 'clients/python/src/studio_gateway/_webhooks.py',
     original: 'abs(time.time() - int(timestamp))',
     planted: '(time.time() - int(timestamp))',
-    tests: ['test/clients/python.test.ts'],
+    tests: ['test/clients/python.slow.test.ts'],
   },
   {
     name: 'the TypeScript client accepts webhooks from the future',
     file: 'clients/typescript/webhooks.ts',
     original: 'Math.abs(ageSeconds)',
     planted: 'ageSeconds',
-    tests: ['test/clients/typescript.test.ts'],
+    tests: ['test/clients/typescript.slow.test.ts'],
   },
   {
     name: 'the usage chart loses its smallest series',
     file: 'clients/console/pages/usage/usage-sums.ts',
     original: 'series.slice(seriesMax - 1)',
     planted: 'series.slice(seriesMax)',
-    tests: ['test/clients/console/account.test.ts'],
+    tests: ['test/clients/console/account.slow.test.ts'],
   },
 ];
 

@@ -9,7 +9,7 @@ import { describe, expect, it } from 'vitest';
 import { loadConfig } from '../../platform/config.ts';
 import { knownProviders } from '../../process/run-process.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
-import { isWhole } from '../harness/slow.ts';
+import { isWhole } from '../harness/whole.ts';
 import { readChats, untilSettled, untilAllSettled } from './chat-account.ts';
 import { makeClients, say } from './chat-clients.ts';
 import { formatBody, openChat, postChat, readRest, type SentChat } from './raw-chat.ts';

@@ -1,6 +1,6 @@
 /**
  * Workflows that end without a settlement: terminated, or timed out. No reservation stays open.
- * test/workflows/deploys.test.ts resets workflows, and test/runbooks/servers.test.ts loses the
+ * test/workflows/deploys.slow.test.ts resets workflows, and test/runbooks/servers.slow.test.ts loses the
  * database of Temporal.
  */
 import { randomUUID } from 'node:crypto';

@@ -25,7 +25,7 @@ import {
   type Script,
   type ScriptedJob,
 } from '../harness/scripted-jobs.ts';
-import { isWhole } from '../harness/slow.ts';
+import { isWhole } from '../harness/whole.ts';
 
 const scripted = during(startScriptedJobs);
 

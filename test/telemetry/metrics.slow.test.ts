@@ -217,7 +217,7 @@ describe('the dashboard and the alert rules', () => {
     const expressions = await readExpressions();
     const selectors = expressions.flatMap(readSelectors);
     expect(selectors.length).toBeGreaterThan(60);
-    // The SDK exports it after the first failed task (test/runbooks/servers.test.ts).
+    // The SDK exports it after the first failed task (test/runbooks/servers.slow.test.ts).
     const onFailure = 'temporal_workflow_task_execution_failed_total';
     const names = new Set(selectors.map(({ name }) => name).filter((name) => name !== onFailure));
     expect([...names].filter((name) => !page.has(name))).toEqual([]);

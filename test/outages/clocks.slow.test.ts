@@ -1,7 +1,7 @@
 /**
  * Clocks of the API and the worker are an hour off, the clock of Postgres is not (reliability.md,
  * F7): windows, expiry and money use the database’s clock; provider notifications that look too old
- * are rejected, and jobs end by polling. Runs with `FAULTS=all`.
+ * are rejected, and jobs end by polling.
  */
 import { randomUUID } from 'node:crypto';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -10,10 +10,9 @@ import { createCalls } from '../faults/calls.ts';
 import { audit, readJobs } from '../faults/cell.ts';
 import { startStack, type FaultStack } from '../faults/stack.ts';
 
-const isWhole = process.env['FAULTS'] === 'all';
 const shiftMs = 3_600_000;
 
-describe.runIf(isWhole).each([
+describe.each([
   ['the API is ahead, the worker behind', shiftMs, -shiftMs],
   ['the API is behind, the worker ahead', -shiftMs, shiftMs],
 ])('%s', (_case, api, worker) => {

@@ -28,7 +28,7 @@ const notRun: { file: string; begins: string; reason: string }[] = [
     file: 'README.md',
     begins: 'npm start',
     reason:
-      'starts servers on fixed ports; test/dev/stack/local-stack.test.ts runs the same program',
+      'starts servers on fixed ports; test/dev/stack/local-stack.slow.test.ts runs the same program',
   },
   {
     file: 'docs/payload-encryption.md',
@@ -38,7 +38,8 @@ const notRun: { file: string; begins: string; reason: string }[] = [
   {
     file: 'docs/payload-encryption.md',
     begins: 'temporal workflow show',
-    reason: 'needs a running job; test/workflows/payload-encryption.test.ts runs the same command',
+    reason:
+      'needs a running job; test/workflows/payload-encryption.slow.test.ts runs the same command',
   },
   {
     file: 'docs/webhooks.md',
@@ -53,17 +54,17 @@ const notRun: { file: string; begins: string; reason: string }[] = [
   {
     file: 'docs/faults.md',
     begins: 'npm run audit',
-    reason: 'needs the running local stack; test/ledger/audit.test.ts runs the program',
+    reason: 'needs the running local stack; test/ledger/audit.slow.test.ts runs the program',
   },
   {
     file: 'docs/faults.md',
     begins: 'npm run dev -- faults',
-    reason: 'takes ten minutes; test/outages/crash-matrix.test.ts runs a part',
+    reason: 'takes ten minutes; test/outages/crash-matrix.slow.test.ts runs a part',
   },
   {
     file: 'docs/faults.md',
     begins: 'npm run dev -- outages',
-    reason: 'takes five minutes; test/outages/outages.test.ts runs a part',
+    reason: 'takes five minutes; test/outages/outages.slow.test.ts runs a part',
   },
   { file: 'docs/faults.md', begins: 'npm run dev -- chaos', reason: 'takes ten minutes' },
   { file: 'docs/deployment.md', begins: 'sh deploy/secrets.sh', reason: 'needs Docker' },
