@@ -5,7 +5,7 @@
 import { toReasoningDetail } from '../answer-blocks.ts';
 import type { ChatBill } from '../chat-run.ts';
 import type { GatewayError } from '../../domain/errors.ts';
-import { asText, isRecord, type JsonObject } from '../../domain/json.ts';
+import { asText, type JsonObject } from '../../domain/json.ts';
 import { toOpenaiCode, formatOpenaiError } from '../../domain/error-bodies.ts';
 import {
   commentKeepalive,
@@ -14,6 +14,7 @@ import {
   type ChatContext,
 } from './completions-answer.ts';
 import { readToolCalls, readFirstMessage, type ToolCallPiece } from './chat-fields.ts';
+import { formatResponse, formatUsage, toUnixSeconds } from './response-resource.ts';
 import { ToolRestorer } from './responses-tools.ts';
 import { encodeProviderData, readThoughts, type ThoughtPiece } from './reasoning.ts';
 
@@ -271,85 +272,6 @@ const incompleteReasons: Readonly<Record<string, string>> = {
 
 function toResponseStatus(finishReason: string | null): 'completed' | 'incomplete' {
   return incompleteReasons[finishReason ?? ''] === undefined ? 'completed' : 'incomplete';
-}
-
-/** Formats usage. Cached and reasoning tokens are 0 if the provider does not report them. */
-function formatUsage({ usage }: ChatBill): object {
-  const { inputTokens, outputTokens } = usage;
-  const { cachedInputTokens = 0, cacheWriteTokens = 0, reasoningTokens = 0 } = usage;
-  return {
-    input_tokens: inputTokens,
-    input_tokens_details: {
-      cached_tokens: cachedInputTokens,
-      cache_write_tokens: cacheWriteTokens,
-    },
-    output_tokens: outputTokens,
-    output_tokens_details: { reasoning_tokens: reasoningTokens },
-    total_tokens: inputTokens + outputTokens,
-  };
-}
-
-/**
- * Returns the response fields that repeat fields of the request. Fields that the request lacks have
- * OpenAI's defaults, because its types and those of Open Responses require them.
- */
-function formatSettings({ body, maxTokens, metadata }: ChatContext['request']): object {
-  const { tools = [], tool_choice: choice = 'auto', response_format: format } = body;
-  return {
-    frequency_penalty: body.frequency_penalty ?? 0,
-    instructions: null,
-    max_output_tokens: maxTokens,
-    max_tool_calls: null,
-    metadata: metadata ?? {},
-    parallel_tool_calls: body.parallel_tool_calls ?? true,
-    presence_penalty: body.presence_penalty ?? 0,
-    prompt_cache_key: body.prompt_cache_key ?? null,
-    reasoning: { effort: body.reasoning_effort ?? null, summary: null },
-    safety_identifier: body.safety_identifier ?? null,
-    temperature: body.temperature ?? 1,
-    text: {
-      format: formatTextFormat(format),
-      ...(body.verbosity && { verbosity: body.verbosity }),
-    },
-    tool_choice: typeof choice === 'string' ? choice : { type: 'function', ...choice.function },
-    tools: tools.map(({ type, function: tool }) => ({
-      type,
-      description: null,
-      parameters: null,
-      strict: null,
-      ...tool,
-    })),
-    top_logprobs: 0,
-    top_p: body.top_p ?? 1,
-  };
-}
-
-function formatTextFormat(format: ChatContext['request']['body']['response_format']): object {
-  if (!format) return { type: 'text' };
-  const { type, json_schema: schema } = format;
-  return { type, ...(isRecord(schema) && schema) };
-}
-
-const toUnixSeconds = (ms: number): number => Math.floor(ms / 1000);
-
-function formatResponse({ chat, request }: ChatContext, createdAt: number, state: object): object {
-  return {
-    id: chat.id,
-    object: 'response',
-    created_at: createdAt,
-    background: false,
-    completed_at: null,
-    error: null,
-    incomplete_details: null,
-    model: chat.servedBy.model,
-    previous_response_id: null,
-    service_tier: 'default',
-    store: false,
-    truncation: 'disabled',
-    usage: null,
-    ...formatSettings(request),
-    ...state,
-  };
 }
 
 /** Returns the fields of a response that has ended. */

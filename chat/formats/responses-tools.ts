@@ -127,7 +127,10 @@ export function flattenTools(sentTools: readonly SentTool[]): FlatTools {
         add({ kind, name: kind }, withoutNulls({ description, parameters }));
         break;
       }
-      default:
+      case 'web_search':
+      case 'web_search_2025_08_26':
+      case 'web_search_preview':
+      case 'web_search_preview_2025_03_11':
         ignored.add(`tools.${tool.type}`);
     }
   };

@@ -1,6 +1,6 @@
 /** POST /mcp, called with the MCP SDK's own client. */
-import { request, type IncomingMessage } from 'node:http';
-import { text } from 'node:stream/consumers';
+import { request as openRequest, type IncomingMessage } from 'node:http';
+import { text as readText } from 'node:stream/consumers';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { CallToolResult, Progress } from '@modelcontextprotocol/sdk/types.js';
@@ -333,9 +333,9 @@ describe('a program without a client of the protocol', () => {
     const { promise, resolve } = Promise.withResolvers<IncomingMessage>();
     // `fetch` always sends an Accept header. Without an agent, the request has Connection: close.
     const options = { method: 'POST', headers, agent: false };
-    request(`${gateway.url}/mcp`, options, resolve).end(body);
+    openRequest(`${gateway.url}/mcp`, options, resolve).end(body);
     const response = await promise;
-    const received = await text(response);
+    const received = await readText(response);
     const isStream = accept === 'text/event-stream';
     const { connection, 'content-type': type } = response.headers;
     expect([response.statusCode, connection, type]).toEqual([

@@ -383,6 +383,28 @@ class AnthropicError(TypedDict):
     details: NotRequired[list[AnthropicErrorDetail]]
 
 
+class ModelArchitecture(TypedDict):
+    modality: str
+    input_modalities: list[Literal['text', 'image', 'video', 'audio']]
+    output_modalities: list[Literal['text', 'embeddings']]
+    tokenizer: Literal['Other']
+    instruct_type: None
+
+
+class ModelPricing(TypedDict):
+    prompt: str
+    completion: str
+    input_cache_read: str
+    input_cache_write: str
+    audio: str
+
+
+class ModelTopProvider(TypedDict):
+    context_length: int
+    max_completion_tokens: int | None
+    is_moderated: Literal[False]
+
+
 class Model(TypedDict):
     id: str
     object: Literal['model']
@@ -392,6 +414,22 @@ class Model(TypedDict):
     kind: Literal['chat', 'embedding']
     display_name: str
     created_at: str
+    capabilities: None
+    line: None
+    lifecycle: Literal['active', 'deprecated']
+    deprecated_at: None
+    retires_at: str | None
+    max_input_tokens: int | None
+    max_tokens: int | None
+    canonical_slug: str
+    name: str
+    description: str
+    context_length: int
+    architecture: ModelArchitecture
+    pricing: ModelPricing
+    top_provider: ModelTopProvider
+    per_request_limits: None
+    supported_parameters: list[str]
 
 
 class Image(TypedDict):
@@ -1115,6 +1153,25 @@ class ChatCompletionsRequestFunctionToolChoice(TypedDict):
     function: ChatCompletionsRequestFunctionToolChoiceFunction
 
 
+class ChatCompletionsRequestAllowedToolsToolChoiceAllowedToolsToolFunction(ChatCompletionsRequestFunctionToolChoiceFunction):
+    pass
+
+
+class ChatCompletionsRequestAllowedToolsToolChoiceAllowedToolsTool(TypedDict):
+    type: Literal['function']
+    function: ChatCompletionsRequestAllowedToolsToolChoiceAllowedToolsToolFunction
+
+
+class ChatCompletionsRequestAllowedToolsToolChoiceAllowedTools(TypedDict):
+    mode: Literal['auto', 'required']
+    tools: list[ChatCompletionsRequestAllowedToolsToolChoiceAllowedToolsTool]
+
+
+class ChatCompletionsRequestAllowedToolsToolChoice(TypedDict):
+    type: Literal['allowed_tools']
+    allowed_tools: ChatCompletionsRequestAllowedToolsToolChoiceAllowedTools
+
+
 class ChatCompletionsRequestTextResponseFormat(TypedDict):
     type: Literal['text']
 
@@ -1184,7 +1241,7 @@ class ChatCompletionsRequest(TypedDict):
     metadata: NotRequired[dict[str, str] | None]
     n: NotRequired[int | None]
     tools: NotRequired[list[ChatCompletionsRequestTool] | None]
-    tool_choice: NotRequired[Literal['none', 'auto', 'required'] | ChatCompletionsRequestFunctionToolChoice | None]
+    tool_choice: NotRequired[Literal['none', 'auto', 'required'] | ChatCompletionsRequestFunctionToolChoice | ChatCompletionsRequestAllowedToolsToolChoice | None]
     parallel_tool_calls: NotRequired[bool | None]
     response_format: NotRequired[ChatCompletionsRequestTextResponseFormat | ChatCompletionsRequestJsonObjectResponseFormat | ChatCompletionsRequestJsonSchemaResponseFormat | None]
     logprobs: NotRequired[bool | None]
@@ -3012,12 +3069,26 @@ class CreateResponseRequestFunctionCustomToolChoice(TypedDict):
     namespace: NotRequired[str | None]
 
 
+class CreateResponseRequestAllowedToolsToolChoiceTool(TypedDict):
+    type: str
+    name: NotRequired[str | None]
+    namespace: NotRequired[str | None]
+
+
+class CreateResponseRequestAllowedToolsToolChoice(TypedDict):
+    type: Literal['allowed_tools']
+    mode: Literal['auto', 'required']
+    tools: list[CreateResponseRequestAllowedToolsToolChoiceTool]
+
+
 class CreateResponseRequest(TypedDict):
     model: str
     models: NotRequired[list[str] | None]
     stream: NotRequired[bool | None]
     temperature: NotRequired[float | None]
     top_p: NotRequired[float | None]
+    presence_penalty: NotRequired[float | None]
+    frequency_penalty: NotRequired[float | None]
     user: NotRequired[str | None]
     input: str | list[CreateResponseRequestUserInput | CreateResponseRequestSystemDeveloperInput | CreateResponseRequestAssistantInput | CreateResponseRequestFunctionCallInput | CreateResponseRequestFunctionCallOutputInput | CreateResponseRequestCustomToolCallInput | CreateResponseRequestCustomToolCallOutputInput | CreateResponseRequestToolSearchCallInput | CreateResponseRequestToolSearchOutputInput | CreateResponseRequestAdditionalToolsInput | CreateResponseRequestReasoningInput | CreateResponseRequestItemReferenceInput]
     instructions: NotRequired[str | None]
@@ -3025,14 +3096,14 @@ class CreateResponseRequest(TypedDict):
     text: NotRequired[CreateResponseRequestText | None]
     reasoning: NotRequired[CreateResponseRequestReasoning | None]
     tools: NotRequired[list[CreateResponseRequestFunctionTools | CreateResponseRequestCustomTools | CreateResponseRequestNamespaceTools | CreateResponseRequestToolSearchTools | CreateResponseRequestWebSearchWebSearch20250826WebSearchPreviewWebSearchPreview20250311Tools] | None]
-    tool_choice: NotRequired[Literal['none', 'auto', 'required'] | CreateResponseRequestFunctionCustomToolChoice | None]
+    tool_choice: NotRequired[Literal['none', 'auto', 'required'] | CreateResponseRequestFunctionCustomToolChoice | CreateResponseRequestAllowedToolsToolChoice | None]
     parallel_tool_calls: NotRequired[bool | None]
     prompt_cache_key: NotRequired[str | None]
     prompt_cache_retention: NotRequired[Literal['in_memory', '24h'] | None]
     safety_identifier: NotRequired[str | None]
     service_tier: NotRequired[Literal['auto', 'default'] | None]
     metadata: NotRequired[dict[str, str] | None]
-    include: NotRequired[list[Literal['reasoning.encrypted_content']] | None]
+    include: NotRequired[list[Literal['reasoning.encrypted_content', 'code_interpreter_call.outputs', 'computer_call_output.output.image_url', 'file_search_call.results', 'message.input_image.image_url', 'web_search_call.action.sources', 'web_search_call.results']] | None]
     truncation: NotRequired[Literal['disabled'] | None]
     store: NotRequired[bool | None]
     background: NotRequired[Literal[False] | None]
@@ -3101,6 +3172,7 @@ class CreateResponseAnswerReasoningOutput(TypedDict):
 
 class CreateResponseAnswerUsageInputTokensDetails(TypedDict):
     cached_tokens: int
+    cache_write_tokens: int
 
 
 class CreateResponseAnswerUsageOutputTokensDetails(TypedDict):
@@ -3172,7 +3244,7 @@ class EstimateEmbeddingsAnswer(ChatEstimateAnswer):
 class ImagesGenerationsRequest(TypedDict):
     prompt: str
     model: NotRequired[str | None]
-    n: NotRequired[int | None]
+    n: NotRequired[int | str | None]
     size: NotRequired[str | None]
     quality: NotRequired[Literal['auto', 'low', 'medium', 'high', 'standard', 'hd'] | None]
     background: NotRequired[Literal['auto', 'transparent', 'opaque'] | None]
@@ -3207,7 +3279,7 @@ class CreateVideoRequestInputReference(TypedDict):
 class CreateVideoRequest(TypedDict):
     prompt: str
     model: NotRequired[str | None]
-    seconds: NotRequired[int | None]
+    seconds: NotRequired[int | str | None]
     size: NotRequired[str | None]
     input_reference: NotRequired[CreateVideoRequestInputReference | None]
 
