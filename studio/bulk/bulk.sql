@@ -193,7 +193,8 @@ BEGIN
     SELECT json_agg(n) INTO items FROM (
       SELECT i.index, i.type, i.request, i.webhook, i.metadata, i.job_id AS "jobId", i.postponed FROM bulk_item i
       WHERE i.bulk_id = b.id AND i.state = 'waiting' ORDER BY i.postponed, i.index
-      LIMIT least((input->>'itemsMax')::integer, b.concurrency - b.running)) AS n;
+      -- More items than `concurrency` may be running after it was lowered.
+      LIMIT greatest(0, least((input->>'itemsMax')::integer, b.concurrency - b.running))) AS n;
   END IF;
   RETURN json_build_object('status', b.status, 'stopReason', b.stop_reason,
     'resumeInMs', (extract(epoch FROM b.resume_at - clock_timestamp()) * 1000)::bigint,

@@ -9,6 +9,7 @@ import {
   type ImageSizeName,
 } from '../models/image-model.ts';
 import {
+  findPixelsMax,
   getMissingDefaults,
   type ParameterRules,
   buildProviderInput,
@@ -129,6 +130,9 @@ export function planImageCalls(
           : price.smaller,
       required: false,
       output,
+      ...(!size && {
+        planned: { pixelsMax: findPixelsMax(model.pixelsMax, fields['resolution']) },
+      }),
       routes: routes.map((route) => ({
         provider: route.provider,
         providerEndpoint: (body.imageUrls && route.edit) || route.generate,
