@@ -79,6 +79,8 @@ const jobStep = z.object({
   /** True if the body has a URL whose secret parameters are not stored. */
   hasSecretInputs: z.literal(true).exactOptional(),
   priceMicro: z.number(),
+  /** Error of a step of a job that has failed; outputs contain those of other jobs. */
+  error: z.object({ code: z.string(), message: z.string() }).exactOptional(),
   /** Micro-credits that a provider's report may add to the price; absent if it may add none. */
   allowanceMicro: z.number().exactOptional(),
 });

@@ -16,6 +16,10 @@ BEGIN
   END IF;
   IF operations @? '$[*] ? (@.verb == "settle").job' THEN
     UPDATE job SET status = j->>'status', outputs = nullif(j->'outputs', 'null'),
+        steps = CASE WHEN j ? 'stepErrors' THEN (
+          SELECT jsonb_agg(e.step || jsonb_strip_nulls(jsonb_build_object('error', j->'stepErrors'->(e.step->>'id')))
+            ORDER BY e.number)
+          FROM jsonb_array_elements(job.steps) WITH ORDINALITY AS e(step, number)) ELSE job.steps END,
         error = nullif(j->'error', 'null'), completed_at = r.settled_at, verifying = false,
         plan = NULL,
         -- The outputs of a completed job contain the errors of its other calls.

@@ -166,6 +166,7 @@ export interface Settlement {
     outputs: CallOutputs[] | null;
     error: { code: ErrorCode; message: string } | null;
     artifacts: StoredArtifact[];
+    stepErrors?: Record<string, { code: string; message: string }>;
   };
 }
 
@@ -175,8 +176,8 @@ export interface UndeliveredJob {
   organizationId: string;
   status: 'failed' | 'canceled';
   error: { code: ErrorCode; message: string };
-  /** Errors of the steps of a pipeline, and what it took over; absent for other jobs. */
-  outputs?: CallOutputs[];
+  /** Errors of the steps of a pipeline, by step id; absent for other jobs. */
+  stepErrors?: Record<string, { code: string; message: string }>;
 }
 
 /** Builds the settlement that releases the credits of a job and ends the job. */
@@ -185,7 +186,7 @@ export function buildRelease({
   organizationId,
   status,
   error,
-  outputs = [],
+  stepErrors,
 }: UndeliveredJob): Settlement {
   return {
     organizationId,
@@ -193,7 +194,7 @@ export function buildRelease({
     to: 'released',
     amountMicro: 0,
     reason: error.code,
-    job: { status, outputs: outputs.length > 0 ? outputs : null, error, artifacts: [] },
+    job: { status, outputs: null, error, artifacts: [], ...(stepErrors && { stepErrors }) },
   };
 }
 

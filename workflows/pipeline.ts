@@ -19,14 +19,21 @@ interface StepEnd {
   error: { code: string; message: string } | null;
 }
 
-/**
- * Runs all steps and returns the outputs of all calls, with the charge of each. `failure` names the
- * failed steps if none of those that ran delivered an output.
- */
+/** Errors of the steps that did not deliver, by step id. */
+export type StepErrors = Record<string, { code: string; message: string }>;
+
+/** End of a pipeline. `failure` names the failed steps if none of those that ran delivered. */
+interface PipelineEnd {
+  outputs: CallOutputs[];
+  stepErrors: StepErrors;
+  failure: ApplicationFailure | null;
+}
+
+/** Runs all steps and returns the outputs of all calls, with the charge of each. */
 export async function runPipeline(
   job: RunningJob,
   steps: readonly PipelineStep[],
-): Promise<{ outputs: CallOutputs[]; failure: ApplicationFailure | null }> {
+): Promise<PipelineEnd> {
   const runs = new Map<string, Promise<StepEnd>>();
   for (const step of steps) {
     const sources = step.after.map((id) => runs.get(id)).filter((run) => run !== undefined);
@@ -35,7 +42,9 @@ export async function runPipeline(
   const ends = await Promise.all(runs.values());
   const run = ends.filter(({ step }) => !step.taken);
   const failure = run.every(({ error }) => error) ? describeFailure(job, ends) : null;
-  return { outputs: ends.flatMap(({ outputs }) => outputs), failure };
+  const errors = ends.flatMap(({ step, error }) => (error ? [[step.id, error] as const] : []));
+  const outputs = ends.flatMap((end) => end.outputs);
+  return { outputs, stepErrors: Object.fromEntries(errors), failure };
 }
 
 /** Returns whether each step has one call, and takes the result of the step before it. */

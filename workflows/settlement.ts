@@ -4,6 +4,7 @@
  */
 import { ApplicationFailure, CancelledFailure, upsertSearchAttributes } from '@temporalio/workflow';
 import type { EarlierSettlement } from '../activities/reserve.ts';
+import type { StepErrors } from './pipeline.ts';
 import { searchAttributes, type JobOutcome } from '../domain/job-contract.ts';
 import { calculateChargeMicro, type CallOutputs, type JobPlan } from '../domain/job-plan.ts';
 import type { Rejection, SettleResult } from '../domain/credits.ts';
@@ -74,7 +75,6 @@ export function endRejected({ plan, progress }: RunningJob, rejection: Rejection
 
 /**
  * Releases the reserved credits of a job, if there are any, and ends the job with a failure.
- * `outputs` are those of a failed pipeline: the errors of its steps, and what it took over.
  * Returns an outcome only if the job was already charged.
  * @throws ApplicationFailure with the code that the caller receives; CancelledFailure if the job
  * was canceled
@@ -82,7 +82,7 @@ export function endRejected({ plan, progress }: RunningJob, rejection: Rejection
 export async function release(
   job: RunningJob,
   error: unknown,
-  outputs: CallOutputs[],
+  stepErrors: StepErrors | undefined,
 ): Promise<JobOutcome> {
   const { plan, progress } = job;
   const { jobId, organizationId } = plan;
@@ -96,7 +96,7 @@ export async function release(
       organizationId,
       status,
       error: { code, message },
-      ...(outputs.length > 0 && { outputs }),
+      ...(stepErrors && { stepErrors }),
     }),
   );
   const isReserved = settleResult.verdict !== 'not_reserved';

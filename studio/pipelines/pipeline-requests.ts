@@ -203,7 +203,9 @@ function presentPipeline(job: FinishedJob): Record<string, unknown> {
 }
 
 /** Returns the error of a step with the information whether the same step may succeed later. */
-export function toStepError({ error }: Pick<FinishedStep, 'error'>): z.infer<typeof stepError> {
+export function toStepError({
+  error,
+}: Partial<Pick<FinishedStep, 'error'>>): z.infer<typeof stepError> {
   if (!error) return null;
   const row = Object.entries(errorTable).find(([code]) => code === error.code)?.[1];
   return { ...error, retryable: row?.retryable ?? false };

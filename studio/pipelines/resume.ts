@@ -115,8 +115,8 @@ interface Source {
 }
 
 /**
- * Finds the job that stores the outputs of a delivered step. A job that was lost stores none, but
- * names the job from which the step was taken.
+ * Finds the job that stores the outputs of a delivered step. A job that failed stores none, but
+ * names the job from which it took the step.
  * @throws GatewayError MEDIA_DELETED if that job was archived
  */
 async function findSource(source: Source, { reads }: Pick<Services, 'reads'>): Promise<Source> {

@@ -76,7 +76,7 @@ export function showSteps(
         completedAt: isoTime(
           status === 'completed' && Math.max(0, ...answered) > 0 ? Math.max(...answered) : null,
         ),
-        error: job.outputs ? toStepError(finishStep(step, job.outputs)) : null,
+        error: toStepError(job.outputs ? finishStep(step, job.outputs) : step),
         data: status === 'completed' ? (data.get(id) ?? null) : null,
       };
     }) ?? null
@@ -87,8 +87,7 @@ function findStatus(job: JobRecord, step: JobStep): ShownStep['status'] {
   const calls = (job.stepCalls ?? []).filter(({ index }) => isCallOf(step, index));
   if (job.outputs) {
     const { status, error } = finishStep(step, job.outputs);
-    const isCanceled = job.status === 'canceled' && status !== 'completed';
-    return isCanceled || error?.code === 'CANCELED' ? 'canceled' : status;
+    return error?.code === 'CANCELED' ? 'canceled' : status;
   }
   if (step.takenFrom !== null) return 'completed';
   if (job.status === 'open') {

@@ -498,17 +498,17 @@ const pipelines: Fault[] = [
     tests: ['test/studio/pipelines.test.ts'],
   },
   {
-    name: 'a resumed pipeline that was lost is resumed at full price',
+    name: 'a resumed pipeline that failed is resumed at full price',
     file: 'studio/pipelines/resume.ts',
     original: ': step.takenFrom !== null;',
     planted: ': false;',
     tests: [pipelineJourneys],
   },
   {
-    name: 'a failed pipeline does not store what it took over',
+    name: 'a failed pipeline does not store the errors of its steps',
     file: 'ledger/ledger.ts',
-    original: 'outputs: outputs.length > 0 ? outputs : null',
-    planted: 'outputs: null',
+    original: '...(stepErrors && { stepErrors })',
+    planted: '',
     tests: [pipelineJourneys],
   },
   {
