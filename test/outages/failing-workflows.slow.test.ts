@@ -58,7 +58,7 @@ const explain = async (jobId: string) =>
 /** Makes the workflow task of a job fail until the server reports it. */
 async function diverge(jobId: string): Promise<void> {
   await gateway.getWorkflow(jobId).signal('checkNow');
-  await until(async () => ((await explain(jobId)).workflow.failingTask?.failures ?? 0) >= 3);
+  await until(async () => ((await explain(jobId)).workflow.failingTask?.failures ?? 0) >= 1);
 }
 /** Sweeps until a pass has done something about failing workflows. */
 async function sweepFailing() {
