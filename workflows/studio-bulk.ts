@@ -29,7 +29,12 @@ import {
   type BulkState,
   type BulkStep,
 } from '../domain/bulk-contract.ts';
-import { jobWorkflowId, searchAttributes, workflowTaskTimeout, type JobOutcome } from '../domain/job-contract.ts';
+import {
+  jobWorkflowId,
+  searchAttributes,
+  workflowTaskTimeout,
+  type JobOutcome,
+} from '../domain/job-contract.ts';
 import type { JobPlan } from '../domain/job-plan.ts';
 import { formatCredits } from '../domain/credits.ts';
 import { formatTimeUtc } from './progress.ts';

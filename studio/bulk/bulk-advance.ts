@@ -72,7 +72,8 @@ const advanced = z.object({
   organizationId: z.string(),
   caller: callerSchema.nullable(),
   eventId: z.string().nullable(),
-  items: z.array(storedItem.extend({ jobId: z.string(), postponed: z.number() })),
+  // The rest of an item is checked when it is planned, so that a broken row stops no other item.
+  items: z.array(z.looseObject({ index: z.number(), jobId: z.string(), postponed: z.number() })),
   toCancel: z.array(z.string()),
 });
 type Advanced = z.infer<typeof advanced>;
@@ -234,7 +235,7 @@ async function planInTime(
   { jobId, postponed, ...item }: NextItem,
   sender: { requestId: string; caller: RequestCaller },
 ): Promise<PlannedItem> {
-  const planning = planItem(item, { jobId, ...sender }, deps);
+  const planning = planItem(storedItem.parse(item), { jobId, ...sender }, deps);
   const timer = new AbortController();
   const limitMs = planningMaxMs[postponed] ?? lastPlanningMaxMs;
   const timeout = sleep(limitMs, 'timeout' as const, timer).catch(() => 'timeout' as const);
