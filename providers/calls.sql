@@ -89,7 +89,8 @@ BEGIN
     answered_at = CASE change->>'state' WHEN 'answered' THEN clock_timestamp() ELSE answered_at END
     WHERE job_id = job AND call_index = index
       AND CASE change->>'state'
-        WHEN 'not_accepted' THEN state = 'begun' OR state = 'accepted' AND operation = change->'unread'
+        WHEN 'not_accepted' THEN CASE WHEN change ? 'unread'
+          THEN state = 'accepted' AND operation = change->'unread' ELSE state = 'begun' END
         WHEN 'unknown' THEN state = 'begun'
         WHEN 'accepted' THEN state <> 'answered'
         ELSE true
