@@ -10,7 +10,9 @@ import type { Logger } from '../../platform/logger.ts';
 import { callTemporal } from '../../platform/temporal.ts';
 
 /** Values of the enum `WorkflowTaskFailedCause` in temporal.api.enums.v1. */
-const causes = { unhandledFailure: 14, reset: 20, nondeterminism: 24 };
+const resetCause = 20;
+/** The same enum: an unhandled failure, and nondeterminism. */
+const failureCauses: ReadonlySet<unknown> = new Set([14, 24]);
 
 /** Workflow task that has failed and that Temporal retries. */
 export interface FailingTask {
@@ -41,8 +43,7 @@ export async function findFailingTask(
   for (const event of history?.events ?? []) {
     if (event.workflowTaskCompletedEventAttributes) break;
     const { cause, failure } = event.workflowTaskFailedEventAttributes ?? {};
-    if (cause === causes.nondeterminism || cause === causes.unhandledFailure)
-      recorded.push(failure ?? {});
+    if (failureCauses.has(cause)) recorded.push(failure ?? {});
   }
   const [failure] = recorded;
   return failure ? { failures: recorded.length + attempt - 2, failure } : null;
@@ -135,9 +136,10 @@ async function resetOnce(
   );
   const events = history?.events ?? [];
   const reason = `the sweeper of build ${workflowBuild}: the workflow task keeps failing`;
-  const wasReset = events.some(({ workflowTaskFailedEventAttributes: failed }) =>
-    failed?.cause === causes.reset ? failed.failure?.message?.includes(reason) : false,
-  );
+  const wasReset = events.some(({ workflowTaskFailedEventAttributes: failed }) => {
+    const message = failed?.failure?.message ?? '';
+    return Number(failed?.cause) === resetCause && message.includes(reason);
+  });
   const firstTask = findFirstTaskEnd(events);
   if (wasReset || firstTask === null) return false;
   await callTemporal(client, () =>

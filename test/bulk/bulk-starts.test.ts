@@ -15,11 +15,11 @@ import { until, untilHolds } from '../harness/until.ts';
 let media: HttpServer;
 /** Requests that the media server leaves without a response, while it is silent. */
 let isSilent = false;
-const listening = startHttpServer(async (_request, response) => {
+const lamp = await drawDisc(64, 64);
+const listening = startHttpServer((_request, response) => {
   if (isSilent) return;
-  const picture = await drawDisc(64, 64);
-  response.writeHead(200, { 'content-type': 'image/png', 'content-length': picture.length });
-  response.end(picture);
+  response.writeHead(200, { 'content-type': 'image/png', 'content-length': lamp.length });
+  response.end(lamp);
 });
 const gateway = useOwnGateway({ admittedOrigins: [(await listening).url] }, 'last');
 beforeAll(async () => {

@@ -281,6 +281,7 @@ const money: Fault[] = [
 const bulkSql = 'studio/bulk/bulk.sql';
 const bulkBudget = 'test/bulk/bulk-budget.slow.test.ts';
 const bulkTests = 'test/bulk/bulk.test.ts';
+const bulkStarts = 'test/bulk/bulk-starts.test.ts';
 const bulkRecovery = 'test/bulk/bulk-recovery.test.ts';
 
 const bulk: Fault[] = [
@@ -328,10 +329,59 @@ const bulk: Fault[] = [
   },
   {
     name: 'an item of a bulk job whose start was lost gets another job',
+    file: bulkSql,
+    original: "coalesce(i.job_id, bulk_job_id(b.id, i.index || ' ' || i.round))",
+    planted: "bulk_job_id(b.id, i.index || ' ' || clock_timestamp())",
+    tests: [bulkStarts, bulkTests],
+  },
+  {
+    name: 'an item of a bulk job that always throws is tried forever',
     file: 'studio/bulk/bulk-advance.ts',
-    original: "jobId: jobId ?? newId('job')",
-    planted: "jobId: newId('job')",
-    tests: [bulkTests],
+    original: 'isStorage || postponed + 1 < planningAttemptsMax',
+    planted: 'isStorage || postponed + 1 < Infinity',
+    tests: [bulkStarts],
+  },
+  {
+    name: 'an item of a bulk job with a slow input delays the others',
+    file: 'studio/bulk/bulk-advance.ts',
+    original: 'const planningMaxMs = [2000, 15_000]',
+    planted: 'const planningMaxMs = [90_000, 90_000]',
+    tests: [bulkStarts],
+  },
+  {
+    name: 'an item of a bulk job that is not started any more reserves credits',
+    file: 'ledger/ledger-decisions.sql',
+    original: "AND NOT bulk_claim(operation->>'id')",
+    planted: "AND NOT bulk_claim(operation->>'id') AND false",
+    tests: [bulkStarts],
+  },
+  {
+    name: 'a late report about an unread input lets a call be sent twice',
+    file: 'providers/calls.sql',
+    original: "THEN state = 'accepted' AND operation = change->'unread' ELSE",
+    planted: "THEN state <> 'answered' ELSE",
+    tests: ['test/providers/call-records.test.ts'],
+  },
+  {
+    name: 'a call is not sent again whose provider could not read a file of the gateway',
+    file: 'workflows/provider-call.ts',
+    original: 'if (!readsStoredFile(running)) throw',
+    planted: 'if (readsStoredFile(running)) throw',
+    tests: ['test/workflows/unread-inputs.test.ts'],
+  },
+  {
+    name: 'a workflow whose task keeps failing is reset in each pass of the sweeper',
+    file: 'studio/jobs/failing-workflows.ts',
+    original: 'if (wasReset || firstTask === null) return false;',
+    planted: 'if (firstTask === null) return false;',
+    tests: ['test/outages/failing-workflows.slow.test.ts'],
+  },
+  {
+    name: 'the clock of the API decides when a job is overdue',
+    file: 'ledger/ledger-jobs.sql',
+    original: "coalesce((answer->>'createdAt')::timestamptz +",
+    planted: 'coalesce(NULL::timestamptz +',
+    tests: ['test/outages/clocks.slow.test.ts'],
   },
   {
     name: 'items of a bulk job are as urgent as single jobs',

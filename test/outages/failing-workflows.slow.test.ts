@@ -112,5 +112,5 @@ it('a signal that cannot be read is ignored', async () => {
   const [started, ...others] = await gateway.events(jobId);
   expect(others.filter((event) => event.workflowTaskFailedEventAttributes)).toEqual([]);
   const timeout = started?.workflowExecutionStartedEventAttributes?.workflowTaskTimeout;
-  expect(`${timeout?.seconds}s`).toBe(workflowTaskTimeout);
+  expect(`${Number(timeout?.seconds)}s`).toBe(workflowTaskTimeout);
 });
