@@ -281,7 +281,7 @@ const money: Fault[] = [
 const bulkSql = 'studio/bulk/bulk.sql';
 const bulkBudget = 'test/bulk/bulk-budget.slow.test.ts';
 const bulkTests = 'test/bulk/bulk.test.ts';
-const bulkStarts = 'test/bulk/bulk-starts.test.ts';
+const bulkStarts = 'test/bulk/bulk-starts.slow.test.ts';
 const bulkRecovery = 'test/bulk/bulk-recovery.test.ts';
 
 const bulk: Fault[] = [
