@@ -52,7 +52,7 @@ export interface RequestCopies {
   /**
    * Copies a file from another server into the storage. Its size limit is that of an upload of the
    * same medium; that of a film for a recording, which may be the sound of a film.
-   * @returns a reference to the copy (storage-references.ts)
+   * @returns a reference to the copy
    * @throws UnusableFile; GatewayError SERVICE_UNAVAILABLE if too many copies are in progress
    */
   add: (url: string, medium: keyof typeof inputUses) => Promise<string>;
