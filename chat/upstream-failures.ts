@@ -2,7 +2,7 @@
 import { GatewayError } from '../domain/errors.ts';
 import { asRecord, asText, isRecord } from '../domain/json.ts';
 import { parseRetryAfter } from '../providers/error-responses.ts';
-import { findUnsentCode } from '../providers/provider-http.ts';
+import { findUnsentCode } from '../platform/connections.ts';
 
 /** Error that a provider reported. A field is empty if the provider did not send it. */
 interface ErrorReport {

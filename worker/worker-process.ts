@@ -50,8 +50,9 @@ export async function startWorkerProcess(
   const { pool } = services;
   const bulkWorkflows = createBulkWorkflows({ pool, client, config, logger });
   const bulkActions = createBulkActions({ pool, client, config, logger });
-  const runPass = () =>
-    sweep({ config, services, client, prepareServer, webhookRelay, bulkWorkflows, bulkActions });
+  const { workflowBuild } = workers;
+  const swept = { webhookRelay, bulkWorkflows, bulkActions, workflowBuild };
+  const runPass = () => sweep({ config, services, client, prepareServer, ...swept });
   const stopSweeping = startSweeping({ runPass, config, services, state });
   const stopAuditing = startAuditor({
     sources: createAuditSources(config, services, client),

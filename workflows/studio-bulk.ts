@@ -28,7 +28,7 @@ import {
   type BulkState,
   type BulkStep,
 } from '../domain/bulk-contract.ts';
-import { jobWorkflowId, searchAttributes, type JobOutcome } from '../domain/job-contract.ts';
+import { jobWorkflowId, searchAttributes, workflowTaskTimeout, type JobOutcome } from '../domain/job-contract.ts';
 import type { JobPlan } from '../domain/job-plan.ts';
 import { formatCredits } from '../domain/credits.ts';
 import { formatTimeUtc } from './progress.ts';
@@ -150,6 +150,7 @@ async function startJob(run: BulkRun, { plan, ...description }: BulkStart): Prom
       ...description,
       workflowId: jobWorkflowId(jobId),
       args: [plan],
+      workflowTaskTimeout,
       parentClosePolicy: ParentClosePolicy.ABANDON,
       // Single jobs have the default priority 3.
       priority: { fairnessKey: organizationId, priorityKey: 4 },

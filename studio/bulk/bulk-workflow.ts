@@ -6,7 +6,7 @@ import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { bulkChanged, bulkWorkflowType, type BulkInput } from '../../domain/bulk-contract.ts';
-import { searchAttributes, studioTaskQueue, webhookTaskQueue } from '../../domain/job-contract.ts';
+import { searchAttributes, studioTaskQueue, webhookTaskQueue, workflowTaskTimeout } from '../../domain/job-contract.ts';
 import { forEachIsolated, type IsolationReport } from '../../platform/background.ts';
 import type { Config } from '../../platform/config.ts';
 import { command, type DatabasePool } from '../../platform/database.ts';
@@ -55,6 +55,7 @@ async function signal(
       workflowId: id,
       taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
       args: [input],
+      workflowTaskTimeout,
       signal: bulkChanged,
       typedSearchAttributes: [
         { key: searchAttributes.organizationId, value: organizationId },

@@ -861,10 +861,17 @@ const providers: Fault[] = [
   },
   {
     name: 'a paid call is sent again after its connection was reset',
-    file: 'providers/provider-http.ts',
-    original: "'ECONNREFUSED',\n",
-    planted: "'ECONNREFUSED',\n  'ECONNRESET',\n",
-    tests: ['test/journeys/audio-failures.test.ts'],
+    file: 'platform/connections.ts',
+    original: "'ERR_INVALID_ARG_TYPE']",
+    planted: "'ERR_INVALID_ARG_TYPE', 'UND_ERR_SOCKET', 'ECONNRESET']",
+    tests: ['test/providers/unsent-calls.test.ts', 'test/journeys/audio-failures.test.ts'],
+  },
+  {
+    name: 'a call whose TLS handshake failed counts as perhaps sent',
+    file: 'platform/connections.ts',
+    original: 'if (result[0]) connectErrors.add',
+    planted: "if (result[0] && 'port' in result[0]) connectErrors.add",
+    tests: ['test/providers/unsent-calls.test.ts'],
   },
   {
     name: 'the padding of a recording is charged',

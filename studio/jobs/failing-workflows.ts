@@ -1,0 +1,135 @@
+/**
+ * Workflows whose workflow task fails again and again, because the code diverges from the recorded
+ * history or throws an error. Temporal retries such a task forever, so the workflow never ends.
+ */
+import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
+import type { ProtoFailure } from '@temporalio/common';
+import { studioTaskQueue } from '../../domain/job-contract.ts';
+import { forEachIsolated } from '../../platform/background.ts';
+import type { Logger } from '../../platform/logger.ts';
+import { callTemporal } from '../../platform/temporal.ts';
+
+/** Values of the enum `WorkflowTaskFailedCause` in temporal.api.enums.v1. */
+const causes = { unhandledFailure: 14, reset: 20, nondeterminism: 24 };
+
+/** Workflow task that has failed and that Temporal retries. */
+export interface FailingTask {
+  /** Number of attempts that have failed. */
+  failures: number;
+  /** Failure of the latest attempt in the history. Temporal records only the first ones in a row. */
+  failure: ProtoFailure;
+}
+
+/** Returns the failing workflow task of a workflow; null if its task has not failed. */
+export async function findFailingTask(
+  client: Client,
+  { pendingWorkflowTask, workflowExecutionInfo }: WorkflowExecutionDescription['raw'],
+): Promise<FailingTask | null> {
+  const failures = (pendingWorkflowTask?.attempt ?? 1) - 1;
+  if (failures === 0) return null;
+  const { history } = await callTemporal(client, () =>
+    client.workflowService.getWorkflowExecutionHistoryReverse({
+      namespace: client.options.namespace,
+      execution: workflowExecutionInfo?.execution ?? null,
+      maximumPageSize: 10,
+    }),
+  );
+  for (const event of history?.events ?? []) {
+    const failed = event.workflowTaskFailedEventAttributes;
+    if (failed?.cause === causes.nondeterminism || failed?.cause === causes.unhandledFailure)
+      return { failures, failure: failed.failure ?? {} };
+    if (failed ?? event.workflowTaskTimedOutEventAttributes) return null;
+  }
+  return null;
+}
+
+/** Number of failed attempts after which a workflow is reset. They take less than a minute. */
+const failuresMax = 3;
+const listedMax = 100;
+
+/** Numbers of the workflows that were reset, that only an operator can help, and that were skipped. */
+interface ResetReport {
+  reset: number;
+  failing: number;
+  skipped: number;
+}
+
+interface ResetDeps {
+  client: Client;
+  logger: Logger;
+  taskQueuePrefix: string;
+  /** Version of the workflow code. Each version resets a workflow once. */
+  workflowBuild: string;
+}
+
+/**
+ * Resets each workflow whose task keeps failing to its first task. The steps that it repeats find
+ * their results in the rows of the job, so no call is sent and no credit is moved twice.
+ */
+export async function resetFailingWorkflows(deps: ResetDeps): Promise<ResetReport> {
+  const { client, logger, taskQueuePrefix } = deps;
+  const report = { reset: 0, failing: 0 };
+  const workflows: { id: string; runId: string }[] = [];
+  const query = `ExecutionStatus = "Running" AND TaskQueue = "${studioTaskQueue(taskQueuePrefix)}" AND TemporalReportedProblems IN ("category=WorkflowTaskFailed")`;
+  for await (const { workflowId, runId } of client.workflow.list({ query, pageSize: listedMax })) {
+    workflows.push({ id: workflowId, runId });
+    if (workflows.length === listedMax) break;
+  }
+  const { skipped } = await forEachIsolated(
+    workflows,
+    async (workflow) => {
+      const { raw } = await callTemporal(client, () =>
+        client.workflow.getHandle(workflow.id, workflow.runId).describe(),
+      );
+      const task = await findFailingTask(client, raw);
+      if (!task || task.failures < failuresMax) return;
+      const isReset = await resetOnce(deps, workflow);
+      report[isReset ? 'reset' : 'failing'] += 1;
+      const event = isReset ? 'sweeper.workflow_reset' : 'sweeper.workflow_failing';
+      logger.error({ workflowId: workflow.id, failures: task.failures }, event);
+    },
+    { subject: 'workflow', logger },
+  );
+  return { ...report, skipped };
+}
+
+/**
+ * Resets a workflow to its first task. Returns false if this build has reset it before: the reason of
+ * a reset is an event of the new run.
+ */
+async function resetOnce(
+  { client, workflowBuild }: ResetDeps,
+  { id: workflowId, runId }: { id: string; runId: string },
+): Promise<boolean> {
+  const { namespace } = client.options;
+  const execution = { workflowId, runId };
+  const { history } = await callTemporal(client, () =>
+    client.workflowService.getWorkflowExecutionHistory({
+      namespace,
+      execution,
+      maximumPageSize: 100,
+    }),
+  );
+  const events = history?.events ?? [];
+  const reason = `the sweeper of build ${workflowBuild}: the workflow task keeps failing`;
+  const wasReset = events.some(({ workflowTaskFailedEventAttributes: failed }) =>
+    failed?.cause === causes.reset ? failed.failure?.message?.includes(reason) : false,
+  );
+  const firstTask = events.find(
+    (event) =>
+      event.workflowTaskCompletedEventAttributes ??
+      event.workflowTaskFailedEventAttributes ??
+      event.workflowTaskTimedOutEventAttributes,
+  );
+  if (wasReset || !firstTask?.eventId) return false;
+  await callTemporal(client, () =>
+    client.workflowService.resetWorkflowExecution({
+      namespace,
+      workflowExecution: execution,
+      workflowTaskFinishEventId: firstTask.eventId ?? null,
+      requestId: `${runId} ${workflowBuild}`,
+      reason,
+    }),
+  );
+  return true;
+}
