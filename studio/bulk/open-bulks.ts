@@ -100,7 +100,8 @@ function describeBulk(bulk: BulkState, workflow: JobWorkflow | null): string {
       `A change ${formatAgo(bulk.unsignaledSinceMs)} was not signaled to its workflow; the sweeper repeats the signal.`,
     );
   }
-  if (workflow?.failingTask) sentences.push(`It hangs: ${describeFailingTask(workflow.failingTask)}.`);
+  if (workflow?.failingTask)
+    sentences.push(`It hangs: ${describeFailingTask(workflow.failingTask)}.`);
   for (const { activity, failures, lastError } of workflow?.retries ?? [])
     sentences.push(`Its activity ${activity} failed ${failures} times: ${lastError}.`);
   if (status === 'paused') {

@@ -14,9 +14,12 @@ const causes = { unhandledFailure: 14, reset: 20, nondeterminism: 24 };
 
 /** Workflow task that has failed and that Temporal retries. */
 export interface FailingTask {
-  /** Number of attempts that have failed. */
+  /** Number of attempts that have failed since the last one that succeeded. */
   failures: number;
-  /** Failure of the latest attempt in the history. Temporal records only the first ones in a row. */
+  /**
+   * Failure of the latest attempt in the history. A worker reports only the first of several equal
+   * failures and lets the next attempts time out, which the history does not contain.
+   */
   failure: ProtoFailure;
 }
 
@@ -25,26 +28,31 @@ export async function findFailingTask(
   client: Client,
   { pendingWorkflowTask, workflowExecutionInfo }: WorkflowExecutionDescription['raw'],
 ): Promise<FailingTask | null> {
-  const failures = (pendingWorkflowTask?.attempt ?? 1) - 1;
-  if (failures === 0) return null;
+  const attempt = pendingWorkflowTask?.attempt ?? 1;
+  if (attempt === 1) return null;
   const { history } = await callTemporal(client, () =>
     client.workflowService.getWorkflowExecutionHistoryReverse({
       namespace: client.options.namespace,
       execution: workflowExecutionInfo?.execution ?? null,
-      maximumPageSize: 10,
+      maximumPageSize: 30,
     }),
   );
+  const recorded: ProtoFailure[] = [];
   for (const event of history?.events ?? []) {
-    const failed = event.workflowTaskFailedEventAttributes;
-    if (failed?.cause === causes.nondeterminism || failed?.cause === causes.unhandledFailure)
-      return { failures, failure: failed.failure ?? {} };
-    if (failed ?? event.workflowTaskTimedOutEventAttributes) return null;
+    if (event.workflowTaskCompletedEventAttributes) break;
+    const { cause, failure } = event.workflowTaskFailedEventAttributes ?? {};
+    if (cause === causes.nondeterminism || cause === causes.unhandledFailure)
+      recorded.push(failure ?? {});
   }
-  return null;
+  const [failure] = recorded;
+  return failure ? { failures: recorded.length + attempt - 2, failure } : null;
 }
 
-/** Number of failed attempts after which a workflow is reset. They take less than a minute. */
-const failuresMax = 3;
+/**
+ * Number of failed attempts after which a workflow is reset. The second one takes as long as the time
+ * limit of workflow tasks.
+ */
+const failuresMax = 2;
 const listedMax = 100;
 
 /** Numbers of the workflows that were reset, that only an operator can help, and that were skipped. */

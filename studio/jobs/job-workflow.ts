@@ -28,13 +28,10 @@ export const jobWorkflow = z.object({
       }),
     )
     .meta({ description: 'Activities that have failed and that Temporal retries.' }),
-  failingTask: z
-    .object({ failures: z.int(), lastError: z.string() })
-    .nullable()
-    .meta({
-      description:
-        'Workflow task that has failed and that Temporal retries; null if there is none. While it fails, the workflow does not continue.',
-    }),
+  failingTask: z.object({ failures: z.int(), lastError: z.string() }).nullable().meta({
+    description:
+      'Workflow task that has failed and that Temporal retries; null if there is none. While it fails, the workflow does not continue.',
+  }),
 });
 export type JobWorkflow = z.infer<typeof jobWorkflow>;
 

@@ -58,7 +58,7 @@ const explain = async (jobId: string) =>
 /** Makes the workflow task of a job fail until the server reports it. */
 async function diverge(jobId: string): Promise<void> {
   await gateway.getWorkflow(jobId).signal('checkNow');
-  await until(async () => ((await explain(jobId)).workflow.failingTask?.failures ?? 0) >= 3);
+  await until(async () => ((await explain(jobId)).workflow.failingTask?.failures ?? 0) >= 1);
 }
 /** Sweeps until a pass has done something about failing workflows. */
 async function sweepFailing() {
@@ -78,7 +78,7 @@ it('are reset once per build, and their jobs settle', async () => {
   await diverge(jobId);
   const { why, next, workflow } = await explain(jobId);
   expect(workflow.failingTask?.lastError).toContain('TMPRL1100');
-  expect(why).toMatch(/its workflow task failed \d+ times and is retried; error: .*TMPRL/);
+  expect(why).toMatch(/its workflow task failed (once|\d+ times) and is retried; error: .*TMPRL/);
   expect(next[0]?.message).toContain(`temporal workflow reset --workflow-id ${jobId}`);
   expect(JSON.stringify(next)).not.toContain('Or wait');
   expect(await sweepFailing()).toEqual({ reset: 1, failing: 0 });
