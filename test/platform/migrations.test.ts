@@ -37,17 +37,19 @@ describe('the schema', () => {
 
   it('is extended by a later migration, with the functions, and a changed migration is rejected', async () => {
     const directory = pathToFileURL(`${newFolder()}/`);
-    const [first = ''] = migrations;
-    const original = new URL(`../../platform/migrations/${first}`, import.meta.url);
-    copyFileSync(original, new URL(first, directory));
-    const later = new URL('0002-later.sql', directory);
+    for (const name of migrations) {
+      const original = new URL(`../../platform/migrations/${name}`, import.meta.url);
+      copyFileSync(original, new URL(name, directory));
+    }
+    const laterName = `${String(migrations.length + 1).padStart(4, '0')}-later.sql`;
+    const later = new URL(laterName, directory);
     writeFileSync(later, 'ALTER TABLE account ADD COLUMN later integer; CREATE TABLE later ()');
-    expect(await migrate(database.url, directory)).toEqual(['0002-later.sql', 'functions']);
+    expect(await migrate(database.url, directory)).toEqual([laterName, 'functions']);
     expect(await migrate(database.url, directory)).toEqual([]);
     expect(await database.query('SELECT later FROM account')).toEqual([]);
     expect(await database.query('SELECT * FROM ledger_audit')).toEqual([]);
     writeFileSync(later, 'CREATE TABLE later ()');
-    await expect(migrate(database.url, directory)).rejects.toThrow('0002-later.sql was changed');
+    await expect(migrate(database.url, directory)).rejects.toThrow(`${laterName} was changed`);
     await expect(migrate(database.url)).rejects.toThrow('newer than this code');
   });
 
