@@ -158,7 +158,7 @@ export const studioBulk = defineSection('Bulk jobs', {
         schema: dataSchema(bulkSchema.extend({ invalidItems: invalidItems.optional() })),
       },
     },
-    errors: [...itemErrors, 'BULK_LIMIT_REACHED', 'CANCELED'],
+    errors: [...itemErrors, 'INSUFFICIENT_CREDITS', 'BULK_LIMIT_REACHED', 'CANCELED'],
     async handle({ ctx }, services) {
       const accepted = await readBulk(ctx, services, (submission) =>
         acceptBulk(submission, services),
