@@ -13,15 +13,15 @@ import {
   bulkResultSchema,
   bulkSchema,
   bulkStatus,
-  csvHeader,
-  formatCsvLine,
   itemState,
 } from '../../studio/bulk/bulk-view.ts';
 import type { Composition } from '../composition.ts';
+import { csvFields, formatCsvHeader } from '../http/csv.ts';
 import { idempotencyHeader, parsePreferredWaitMs } from '../http/request-headers.ts';
 import { closedSignal } from '../middleware/request-shares.ts';
 import { respondWithEvents } from '../http/event-stream.ts';
 import { bulkBody, bulkLine, readBulk } from './bulk-requests.ts';
+import { formatResultRow, resultColumns } from './bulk-results-csv.ts';
 import {
   defineEndpoint,
   defineSection,
@@ -126,14 +126,14 @@ const limitFields = z.strictObject({
 /** Sends the results after a number in portions, as NDJSON or CSV. */
 async function* writeResults(
   bulk: BulkRecord,
-  { format, afterEnd }: { format: 'ndjson' | 'csv'; afterEnd: number },
+  { format, bom, afterEnd }: { format: 'ndjson' | 'csv'; bom: 'true' | 'false'; afterEnd: number },
   { bulkReads, bulkView }: Pick<Composition, 'bulkReads' | 'bulkView'>,
 ): AsyncGenerator<string> {
-  if (format === 'csv') yield csvHeader;
+  if (format === 'csv') yield formatCsvHeader(resultColumns, bom);
   for await (const portion of bulkReads.results(bulk, afterEnd)) {
     const results = await Promise.all(portion.map((item) => bulkView.result(item)));
     yield results
-      .map((result) => (format === 'csv' ? formatCsvLine(result) : `${JSON.stringify(result)}\n`))
+      .map((result) => (format === 'csv' ? formatResultRow(result) : `${JSON.stringify(result)}\n`))
       .join('');
   }
 }
@@ -295,6 +295,7 @@ export const studioBulk = defineSection('Bulk jobs', {
       ...bulkRequest,
       query: z.strictObject({
         format: z.enum(['ndjson', 'csv']).default('ndjson'),
+        ...csvFields,
         cursor: z
           .string()
           .regex(/^\d{1,15}$/, 'must be the cursor of a result')
@@ -311,12 +312,12 @@ export const studioBulk = defineSection('Bulk jobs', {
       },
     },
     errors: ['BULK_NOT_FOUND'],
-    async handle({ ctx, query: { format, cursor = '0' }, ...call }, services) {
+    async handle({ ctx, query: { format, bom, cursor = '0' }, ...call }, services) {
       const bulk = await findBulk(call, services);
       ctx.set('Content-Disposition', `attachment; filename="${bulk.id}.${format}"`);
       ctx.type = format === 'csv' ? 'text/csv; charset=utf-8' : 'application/x-ndjson';
       ctx.status = 200;
-      const listing = { format, afterEnd: Number(cursor) };
+      const listing = { format, bom, afterEnd: Number(cursor) };
       ctx.body = Readable.from(writeResults(bulk, listing, services), { objectMode: false });
     },
   }),

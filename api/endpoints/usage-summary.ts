@@ -7,6 +7,7 @@ import type { UsageGroup, UsageSum } from '../../ledger/usage-sums.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { isoTime, toResponse } from '../../domain/json.ts';
 import { isMetadataName } from '../../domain/metadata.ts';
+import { csvFields, escapeFormula, formatCsvHeader, formatCsvRow } from '../http/csv.ts';
 import { time, toRecordFilter } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 import { usageFilter } from './usage.ts';
@@ -46,6 +47,7 @@ const query = z.strictObject({
     .enum(['json', 'csv'])
     .optional()
     .meta({ description: 'Format of the response; overrides the Accept header.' }),
+  ...csvFields,
 });
 
 const sums = {
@@ -87,7 +89,10 @@ export const usageSummary = defineSection('Usage', {
         textTypes: ['text/csv'],
       },
     },
-    async handle({ ctx, caller, query: { groupBy: groups, format, ...selection } }, { usageSums }) {
+    async handle(
+      { ctx, caller, query: { groupBy: groups, format, bom, ...selection } },
+      { usageSums },
+    ) {
       const { afterMs, beforeMs, ...filter } = completePeriod(toRecordFilter(selection));
       const sumsByGroup = await usageSums.sum(caller.organizationId, {
         ...filter,
@@ -107,7 +112,7 @@ export const usageSummary = defineSection('Usage', {
       ctx.vary('Accept');
       if (isCsvRequested(ctx, format)) {
         ctx.set('Content-Type', 'text/csv; charset=utf-8');
-        ctx.body = formatCsv(groups, sumsByGroup);
+        ctx.body = formatCsv(groups, sumsByGroup, bom);
         return undefined;
       }
       return {
@@ -178,19 +183,15 @@ function toColumnName(group: string): string {
   return group === 'key' ? 'keyId' : group;
 }
 
-function formatCsv(groups: readonly UsageGroup[], rows: readonly UsageSum[]): string {
-  const header = [...groups.map(toColumnName), ...Object.keys(sums)];
-  const lines = rows.map(({ keys, ...row }) => [...keys, ...Object.values(toResponse(row))]);
-  return [header, ...lines].map((cells) => `${cells.map(formatCell).join(',')}\r\n`).join('');
-}
-
-/**
- * Formats a CSV cell. Text is always quoted, so that spreadsheets that use another separator, such
- * as a semicolon, do not split it. Text that looks like a formula gets an apostrophe prefix, so
- * that spreadsheets do not execute it.
- */
-function formatCell(value: string | number | null): string {
-  if (typeof value !== 'string') return String(value ?? '');
-  const safeText = /^[=+\-@\t]/.test(value) ? `'${value}` : value;
-  return `"${safeText.replaceAll('"', '""')}"`;
+function formatCsv(
+  groups: readonly UsageGroup[],
+  rows: readonly UsageSum[],
+  bom: 'true' | 'false',
+): string {
+  const header = formatCsvHeader([...groups.map(toColumnName), ...Object.keys(sums)], bom);
+  const lines = rows.map(({ keys, ...row }) => {
+    const texts = keys.map((key) => (key === null ? null : escapeFormula(key)));
+    return formatCsvRow([...texts, ...Object.values(toResponse(row))]);
+  });
+  return header + lines.join('');
 }
