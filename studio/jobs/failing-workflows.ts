@@ -2,7 +2,7 @@
  * Workflows whose workflow task fails again and again, because the code diverges from the recorded
  * history or throws an error. Temporal retries such a task forever, so the workflow never ends.
  */
-import type { Client, WorkflowExecutionDescription } from '@temporalio/client';
+import type { Client, WorkflowExecutionDescription, WorkflowHandle } from '@temporalio/client';
 import type { ProtoFailure } from '@temporalio/common';
 import { studioTaskQueue } from '../../domain/job-contract.ts';
 import { forEachIsolated } from '../../platform/background.ts';
@@ -101,6 +101,21 @@ export async function resetFailingWorkflows(deps: ResetDeps): Promise<ResetRepor
   return { ...report, skipped };
 }
 
+type HistoryEvent = NonNullable<
+  Awaited<ReturnType<WorkflowHandle['fetchHistory']>>['events']
+>[number];
+
+/** Returns the id of the event that ends the first workflow task; null if no task has ended. */
+export function findFirstTaskEnd(events: readonly HistoryEvent[]): NonNullable<HistoryEvent['eventId']> | null {
+  const end = events.find(
+    (event) =>
+      event.workflowTaskCompletedEventAttributes ??
+      event.workflowTaskFailedEventAttributes ??
+      event.workflowTaskTimedOutEventAttributes,
+  );
+  return end?.eventId ?? null;
+}
+
 /**
  * Resets a workflow to its first task. Returns false if this build has reset it before: the reason of
  * a reset is an event of the new run.
@@ -123,18 +138,13 @@ async function resetOnce(
   const wasReset = events.some(({ workflowTaskFailedEventAttributes: failed }) =>
     failed?.cause === causes.reset ? failed.failure?.message?.includes(reason) : false,
   );
-  const firstTask = events.find(
-    (event) =>
-      event.workflowTaskCompletedEventAttributes ??
-      event.workflowTaskFailedEventAttributes ??
-      event.workflowTaskTimedOutEventAttributes,
-  );
-  if (wasReset || !firstTask?.eventId) return false;
+  const firstTask = findFirstTaskEnd(events);
+  if (wasReset || firstTask === null) return false;
   await callTemporal(client, () =>
     client.workflowService.resetWorkflowExecution({
       namespace,
       workflowExecution: execution,
-      workflowTaskFinishEventId: firstTask.eventId ?? null,
+      workflowTaskFinishEventId: firstTask,
       requestId: `${runId} ${workflowBuild}`,
       reason,
     }),

