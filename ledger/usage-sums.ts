@@ -21,7 +21,7 @@ const sumColumns = z.object({
  * Schema of a row of a usage summary: the values of the grouped properties, in the requested order,
  * and the sums.
  */
-const usageSum = sumColumns.extend({ keys: z.array(z.string().nullable()) });
+export const usageSum = sumColumns.extend({ keys: z.array(z.string().nullable()) });
 export type UsageSum = z.infer<typeof usageSum>;
 
 interface UsageSummary extends UsageFilter {
