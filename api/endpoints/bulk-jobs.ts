@@ -1,4 +1,5 @@
 /** /api/v1/studio/bulk: starts, gets, lists and changes bulk jobs. */
+import { isArchived } from '../../ledger/ledger-reads.ts';
 import { PassThrough, Readable } from 'node:stream';
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
@@ -58,14 +59,16 @@ const estimateSchema = z
 
 type BulkCall = Pick<EndpointCall<typeof bulkRequest>, 'caller' | 'params'>;
 
-/** Returns the bulk job with the id in the path. @throws GatewayError BULK_NOT_FOUND */
+/** Returns the bulk job with the id in the path. @throws GatewayError BULK_NOT_FOUND or JOB_ARCHIVED */
 async function findBulk(
   { caller, params: { bulkId } }: BulkCall,
-  { bulkReads }: Pick<Composition, 'bulkReads'>,
+  { bulkReads, pool }: Pick<Composition, 'bulkReads' | 'pool'>,
 ): Promise<BulkRecord> {
-  const bulk = await bulkReads.read(caller.organizationId, bulkId);
-  if (!bulk) throw new GatewayError('BULK_NOT_FOUND');
-  return bulk;
+  const { organizationId } = caller;
+  const bulk = await bulkReads.read(organizationId, bulkId);
+  if (bulk) return bulk;
+  const archived = await isArchived(pool, bulkId, organizationId);
+  throw new GatewayError(archived ? 'JOB_ARCHIVED' : 'BULK_NOT_FOUND');
 }
 
 function showBulk(
@@ -100,7 +103,7 @@ function defineCommand<Body extends z.ZodObject>(
     ...described,
     request: { ...bulkRequest, body, bodyIsOptional: true },
     response: bulkResponse,
-    errors: ['BULK_NOT_FOUND', 'BULK_ALREADY_DONE', 'BULK_LIMIT_REACHED'],
+    errors: ['BULK_NOT_FOUND', 'JOB_ARCHIVED', 'BULK_ALREADY_DONE', 'BULK_LIMIT_REACHED'],
     async handle({ ctx, body: fields, ...call }, services) {
       const spends = name === 'resume' || name === 'retry';
       if (spends && !call.caller.scopes.some((scope) => spendingScopes.includes(scope))) {
@@ -246,7 +249,7 @@ export const studioBulk = defineSection('Bulk jobs', {
       query: z.strictObject({ wait: z.coerce.number().min(0).max(60).optional() }),
     },
     response: bulkResponse,
-    errors: ['BULK_NOT_FOUND'],
+    errors: ['BULK_NOT_FOUND', 'JOB_ARCHIVED'],
     async handle({ ctx, query, ...call }, services) {
       const bulk = await findBulk(call, services);
       const waitMs = parsePreferredWaitMs(ctx, (query.wait ?? 0) * 1000, longPollMaxMs);
@@ -274,7 +277,7 @@ export const studioBulk = defineSection('Bulk jobs', {
       }),
     },
     response: pageSchema(bulkItemSchema),
-    errors: ['BULK_NOT_FOUND'],
+    errors: ['BULK_NOT_FOUND', 'JOB_ARCHIVED'],
     async handle({ query: { state, limit, cursor }, ...call }, services) {
       const bulk = await findBulk(call, services);
       const afterIndex = cursor === undefined ? undefined : Number(cursor);
@@ -311,7 +314,7 @@ export const studioBulk = defineSection('Bulk jobs', {
         textTypes: ['text/csv'],
       },
     },
-    errors: ['BULK_NOT_FOUND'],
+    errors: ['BULK_NOT_FOUND', 'JOB_ARCHIVED'],
     async handle({ ctx, query: { format, bom, cursor = '0' }, ...call }, services) {
       const bulk = await findBulk(call, services);
       ctx.set('Content-Disposition', `attachment; filename="${bulk.id}.${format}"`);
@@ -338,7 +341,7 @@ export const studioBulk = defineSection('Bulk jobs', {
         schema: z.object({ event: z.literal('bulk'), data: z.string() }),
       },
     },
-    errors: ['BULK_NOT_FOUND'],
+    errors: ['BULK_NOT_FOUND', 'JOB_ARCHIVED'],
     async handle({ ctx, ...call }, services) {
       const bulk = await findBulk(call, services);
       const events = new PassThrough();

@@ -172,9 +172,12 @@ export type BulkView = ReturnType<typeof createBulkView>;
 export function createBulkView({ publicBaseUrl, view }: { publicBaseUrl: string; view: JobView }) {
   async function showItem({ item, job }: ItemWithJob): Promise<BulkItemResource> {
     const isDeleted = job !== null && job.mediaDeletedAtMs !== null;
-    const error = isDeleted
-      ? { code: 'MEDIA_DELETED', message: errorTable.MEDIA_DELETED.message }
-      : item.error;
+    const reason = isDeleted
+      ? 'MEDIA_DELETED'
+      : item.state === 'completed' && job === null
+        ? 'JOB_ARCHIVED'
+        : null;
+    const error = reason ? { code: reason, message: errorTable[reason].message } : item.error;
     const code = keysOf(errorTable).find((known) => known === error?.code);
     const capability = findCapability(item.type);
     return {
