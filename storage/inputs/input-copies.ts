@@ -121,7 +121,7 @@ export function createInputCopies(deps: InputCopiesDeps) {
         throw new UnusableFile(`does not start like a file of the type ${medium}`);
       const storageKey = `${organizationId}/${newId('upload')}.${type.extension}`;
       const { size: sizeBytes } = await stat(path);
-      await recordCopy(deps, { storageKey, organizationId, jobId, sizeBytes });
+      await recordCopy(pool, { storageKey, organizationId, jobId, sizeBytes }, deps.bytesMax);
       onRecorded(storageKey);
       await storage.put(storageKey, path);
       return toStorageReference(storageKey);
@@ -194,22 +194,25 @@ const takeRemovable = (pool: DatabasePool) =>
     RETURNING storage_key AS id`);
 
 /**
- * Records a copy. Its size counts toward the storage quota of the organization until the row is
- * deleted (uploads.sql).
+ * Records a copy, unless it is recorded. Its size counts toward the storage quota of the
+ * organization until the row is deleted (uploads.sql); without `quota` it may exceed the quota.
  * @throws GatewayError STORAGE_QUOTA_EXCEEDED
  */
-async function recordCopy(
-  { pool, bytesMax: quota }: InputCopiesDeps,
+export async function recordCopy(
+  pool: DatabasePool,
   copy: { storageKey: string; organizationId: string; jobId: string; sizeBytes: number },
+  quota: number | null = null,
 ): Promise<void> {
   const { rowCount } = await pool.query(command`
     WITH counted AS (
       UPDATE organization SET upload_bytes = upload_bytes + ${copy.sizeBytes}
-      WHERE id = ${copy.organizationId} AND upload_bytes + ${copy.sizeBytes} <= ${quota}
+      WHERE id = ${copy.organizationId}
+        AND (${quota}::bigint IS NULL OR upload_bytes + ${copy.sizeBytes} <= ${quota})
+        AND NOT EXISTS (SELECT FROM input_copy WHERE storage_key = ${copy.storageKey})
       RETURNING id)
     INSERT INTO input_copy (storage_key, organization_id, job_id, size_bytes)
     SELECT ${copy.storageKey}, id, ${copy.jobId}, ${copy.sizeBytes} FROM counted`);
-  if (rowCount === 0) throw new GatewayError('STORAGE_QUOTA_EXCEEDED');
+  if (quota !== null && rowCount === 0) throw new GatewayError('STORAGE_QUOTA_EXCEEDED');
 }
 
 /** Minimum size of a part that is fetched, in bytes. A picture has many small headers. */
