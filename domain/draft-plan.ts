@@ -130,6 +130,11 @@ export interface DraftPlan {
   calls: DraftCall[];
   /** All inputs; each is checked before credits are reserved. */
   inputs?: PlanInput[];
+  /** Recordings to find, and the plan with those that were found; absent if there are none. */
+  recordings?: {
+    sources: readonly RecordingSource[];
+    complete: (found: readonly Recording[]) => DraftPlan;
+  };
   /**
    * True if each input is a separate item with the same number of calls. If one item is rejected,
    * the others are still processed.

@@ -3,7 +3,8 @@ import { z } from 'zod';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { assert, errorTable } from '../../domain/errors.ts';
 import { isRecord, isoTime, keysOf } from '../../domain/json.ts';
-import { findCapability } from '../capabilities/capability-registry.ts';
+import { useOf } from '../capabilities/capability.ts';
+import { findCapability } from '../pipelines/job-kinds.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { JobReads } from '../jobs/job-reads.ts';
 import type { JobView } from '../jobs/job-view.ts';
@@ -175,10 +176,11 @@ export function createBulkView({ publicBaseUrl, view }: { publicBaseUrl: string;
       ? { code: 'MEDIA_DELETED', message: errorTable.MEDIA_DELETED.message }
       : item.error;
     const code = keysOf(errorTable).find((known) => known === error?.code);
+    const capability = findCapability(item.type);
     return {
       index: item.index,
       id: item.item_id,
-      use: findCapability(item.type)?.path.replace('/studio/', '') ?? item.type,
+      use: capability ? useOf(capability) : item.type,
       state: item.state,
       round: item.round,
       jobId: item.job_id,
