@@ -64,8 +64,9 @@ export const mcp = defineEndpoint({
     const isAccepted = ctx.accepts('application/json', 'text/event-stream') !== false;
     if (isAccepted) headers.push(['accept', 'application/json, text/event-stream']);
     const request = new Request('http://mcp.invalid/mcp', { method: 'POST', headers });
-    ctx.body = await transport.handleRequest(request, { parsedBody });
-    // The transport sets `keep-alive`, also for a client that asks to close the connection.
-    if (!ctx.res.shouldKeepAlive) ctx.set('Connection', 'close');
+    const response = await transport.handleRequest(request, { parsedBody });
+    // The transport sets keep-alive also for a client that closes its connection.
+    response.headers.delete('connection');
+    ctx.body = response;
   },
 });

@@ -65,7 +65,7 @@ const countRows = ({ organizationId }: TestCaller) =>
         WHERE b.organization_id = $1) AS items`,
     [organizationId],
   );
-const listBodies = (bulkId: string) =>
+const listBodies = (bulkId: string): Promise<{ state?: string; request?: object }[]> =>
   gateway.database.query('SELECT state, request FROM bulk_item WHERE bulk_id = $1 ORDER BY index', [
     bulkId,
   ]);
@@ -97,7 +97,10 @@ it('items count in the storage quota until their bulk job is deleted, with their
   await gateway.sandbox.clearFaults();
   expect((await untilDone(caller, bulkId)).counts.completed).toBe(2);
   expect(await readUsedBytes(caller)).toBe(2 * rowBytes);
-  expect(await listBodies(bulkId)).toEqual(Array(2).fill({ state: 'completed', request: {} }));
+  expect(await listBodies(bulkId)).toEqual([
+    { state: 'completed', request: {} },
+    { state: 'completed', request: {} },
+  ]);
   await gateway.database.query('DELETE FROM bulk WHERE id = $1', [bulkId]);
   expect(await readUsedBytes(caller)).toBe(0);
 });
@@ -128,7 +131,7 @@ it('a failed item keeps its body until its bulk job is canceled, or ended a mont
   const second = await accept(caller, { items: [failing, ...slow, ...slow], concurrency: 1 });
   await until(async () => {
     const rows = await listBodies(second);
-    return rows[0]?.['state'] === 'failed' && rows[1]?.['state'] === 'running';
+    return rows[0]?.state === 'failed' && rows[1]?.state === 'running';
   });
   expect((await post(caller, second, 'cancel')).status).toBe(200);
   expect(await listBodies(second)).toMatchObject([
