@@ -2,7 +2,7 @@
  * Draft plan of a request: its calls and inputs. A capability creates it, and the API completes it.
  */
 import type { JsonObject } from './json.ts';
-import type { JobPlan, Meter, OutputSpec, OutputVariant } from './job-plan.ts';
+import type { JobPlan, MaskArea, Meter, OutputSpec, OutputVariant } from './job-plan.ts';
 import type { InputMeasurements, MeasuredInput, MeasuredRule } from './measured-price.ts';
 import type { StepOutput } from './job-record.ts';
 import type { OpenPrice, StepReference, TakenOutputs } from './pipeline-plan.ts';
@@ -85,6 +85,8 @@ export interface DraftCall {
   planned?: Partial<InputMeasurements>;
   /** Input whose width and height the output has: its URL or file id. */
   sizeOf?: string;
+  /** Area of the mask that is edited (`PlannedCall.maskArea`). */
+  maskArea?: MaskArea;
   /**
    * Inputs of a price that depends on results of earlier steps: those that are measured already, and
    * null for results of earlier steps.
@@ -130,6 +132,11 @@ export interface DraftPlan {
   calls: DraftCall[];
   /** All inputs; each is checked before credits are reserved. */
   inputs?: PlanInput[];
+  /** Recordings to find, and the plan with those that were found; absent if there are none. */
+  recordings?: {
+    sources: readonly RecordingSource[];
+    complete: (found: readonly Recording[]) => DraftPlan;
+  };
   /**
    * True if each input is a separate item with the same number of calls. If one item is rejected,
    * the others are still processed.

@@ -157,6 +157,27 @@ it('the documents name only files that exist', () => {
   expect(named.filter((line) => !existsSync(root + line.split(': ')[1]))).toEqual([]);
 });
 
+it('comments name only files that exist', () => {
+  const comment = /\/\*[^]*?\*\/|(?<!:)\/\/[^\n]*|^[ \t]*(?:--|#)[^\n]*/gm;
+  const named = files
+    .filter((file) => /\.(tsx?|mjs|sql|py|sh)$/.test(file) && !file.startsWith('test/histories/'))
+    .flatMap((file) =>
+      [...read(file).matchAll(comment)].flatMap(([text]) =>
+        Array.from(
+          text.matchAll(/(?<![\w./-])([\w./-]*[\w-]\.(?:tsx?|md|sql|mjs))\b/g),
+          ([, name = '']) => ({
+            file,
+            name,
+          }),
+        ),
+      ),
+    );
+  expect(named.length).toBeGreaterThan(100);
+  const isKnown = (name: string): boolean =>
+    files.some((file) => file === name || file.endsWith(`/${name}`));
+  expect(named.filter(({ name }) => !isKnown(name))).toEqual([]);
+});
+
 describe('links of the documents', () => {
   const pages = files.filter((file) => file.endsWith('.md'));
   const linesOutsideCode = (file: string): string => read(file).replaceAll(/^```[^]*?^```$/gm, '');

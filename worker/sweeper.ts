@@ -83,7 +83,6 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
   await step('copies', async () => {
     report.skipped += (await services.copies.sweep()).skipped;
   });
-  await step('usage', () => services.usageSums.closeDays());
   await step('claims', () => deleteExpiredClaims(services.pool));
   // Most of them belong to keys that were rotated or revoked.
   await step('rate windows', async () => {

@@ -159,8 +159,8 @@ export const recordFilter = {
   keyId: idField('key')
     .optional()
     .meta({ description: 'Return only items whose request was sent with this API key.' }),
-  after: filterTime.meta({ description: 'Return only items created strictly after this time.' }),
-  before: filterTime.meta({ description: 'Return only items created strictly before this time.' }),
+  after: filterTime.meta({ description: 'Return only items created at or after this time.' }),
+  before: filterTime.meta({ description: 'Return only items created before this time.' }),
   metadata: metadataFilter,
 };
 

@@ -1,8 +1,10 @@
 /** GET /api/v1/models: the chat models, in pages that clients of OpenAI and Anthropic can read. */
 import { z } from 'zod';
-import { type ChatModel, getKind } from '../../chat/models.ts';
+import { type ChatCatalog, type ChatModel, getKind } from '../../chat/models.ts';
+import { errorFormatters, errorSchemas } from '../../domain/error-bodies.ts';
 import { fieldError } from '../../domain/errors.ts';
 import { formatReceived } from '../../domain/field-messages.ts';
+import type { Context } from '../context.ts';
 import { time } from './fields.ts';
 import { describeConstant } from '../http/constants.ts';
 import { defineEndpoint, rawResponse, defineSection } from './endpoint.ts';
@@ -161,6 +163,19 @@ const unknownModelError = z.object({
   error: z.object({ type: z.literal('not_found_error'), message: z.string() }),
 });
 
+/** Formats the error for an unknown model: as the specification (§4.2), or as the SDK reads it. */
+function formatUnknownModel(
+  { state: { errorFormat, requestId } }: Context,
+  chatCatalog: ChatCatalog,
+  id: string,
+): object {
+  if (errorFormat) {
+    return errorFormatters[errorFormat](chatCatalog.createUnknownError(id), requestId);
+  }
+  const message = `model: ${id.slice(0, 128)}`;
+  return { type: 'error', error: { type: 'not_found_error', message } };
+}
+
 /** Endpoints that list and get chat models. */
 export const models = defineSection('Chat', {
   listModels: defineEndpoint({
@@ -198,17 +213,18 @@ export const models = defineSection('Chat', {
     summary: 'Get a chat model',
     description: 'The id may contain slashes, plain or URL-encoded.',
     request: { params: z.object({ id: z.string() }) },
-    response: z.union([modelEntrySchema, unknownModelError]),
+    response: rawResponse,
     responses: {
       200: { description: 'The model.', schema: modelEntrySchema },
-      404: { description: 'No such model.', schema: unknownModelError },
+      404: {
+        description: 'No such model. Below `/v1`, the error has the format of the SDK that asks.',
+        schema: z.union([errorSchemas.openai, errorSchemas.anthropic, unknownModelError]),
+      },
     },
     handle({ ctx, params: { id } }, { chatCatalog }) {
       const model = chatCatalog.get(id);
       ctx.status = model ? 200 : 404;
-      if (model) return formatModelEntry(model);
-      const message = `model: ${id.slice(0, 128)}`;
-      return { type: 'error', error: { type: 'not_found_error', message } } as const;
+      ctx.body = model ? formatModelEntry(model) : formatUnknownModel(ctx, chatCatalog, id);
     },
   }),
 });

@@ -219,8 +219,8 @@ export async function readBody(
     });
   } catch (error) {
     ctx.state.releaseBytes('body');
-    // Closes the connection without reading the rest of the body. If the client should retry, the
-    // rest is read, because many clients read a response only after they have sent everything.
+    // Lets clients that read the response stop sending. A client that should retry may keep the
+    // connection.
     const isRetryable = error instanceof GatewayError && error.retryAfterSeconds !== undefined;
     if (!isRetryable) ctx.set('Connection', 'close');
     throw error;

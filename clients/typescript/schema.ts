@@ -7542,6 +7542,8 @@ export interface operations {
         parameters: {
             query?: {
                 format?: "ndjson" | "csv";
+                /** @description With `true`, CSV begins with a byte order mark, which Excel needs for UTF-8. */
+                bom?: "true" | "false";
                 cursor?: string;
             };
             path: {
@@ -8466,6 +8468,8 @@ export interface operations {
                 status?: "reserved" | "charged" | "released";
                 /** @description Format of the response; overrides the Accept header. */
                 format?: "json" | "csv";
+                /** @description With `true`, CSV begins with a byte order mark, which Excel needs for UTF-8. */
+                bom?: "true" | "false";
             };
         };
         responses: {

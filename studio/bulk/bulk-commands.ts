@@ -5,7 +5,7 @@ import { GatewayError } from '../../domain/errors.ts';
 import type { JsonObject } from '../../domain/json.ts';
 import type { Config } from '../../platform/config.ts';
 import type { DatabasePool } from '../../platform/database.ts';
-import { bulkLimitError } from './bulk-intake.ts';
+import { bulkLimitError, openLimits } from './bulk-intake.ts';
 import type { BulkRecord } from './bulk-reads.ts';
 import type { BulkWorkflows } from './bulk-workflow.ts';
 
@@ -32,7 +32,8 @@ interface CommandDeps {
 const refusals = {
   done: 'The bulk job has ended',
   canceled: 'The bulk job was canceled',
-  nothing: 'No item of the bulk job has failed',
+  nothing:
+    'No item of the bulk job has failed, or the bodies of the failed items have been deleted',
 };
 
 /**
@@ -45,8 +46,7 @@ export async function commandBulk(
   command: BulkCommand,
   { pool, config, bulkWorkflows }: CommandDeps,
 ): Promise<void> {
-  const limits = { bulksMax: config.BULK_OPEN_MAX, itemsMax: config.BULK_OPEN_ITEMS_MAX };
-  const input: JsonObject = { bulkId, organizationId, ...limits, ...command };
+  const input: JsonObject = { bulkId, organizationId, ...openLimits(config), ...command };
   const result = await pool.oneFirst(
     sql.type(resultRow)`SELECT bulk_command(${sql.jsonb(input)}) AS result`,
   );

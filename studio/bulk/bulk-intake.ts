@@ -1,18 +1,19 @@
 /**
- * Accepts bulk jobs: checks and prices all items in portions, stores them, and activates the bulk job
- * when all have arrived. Until then, no other request sees it, and an error deletes it.
+ * Accepts bulk jobs: checks the limits, checks and prices all items in portions, stores them,
+ * and activates the bulk job when all have arrived. Until then, no other request sees it, and an error deletes it.
  */
 import { createHash } from 'node:crypto';
 import { setImmediate as serveOtherRequests } from 'node:timers/promises';
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
-import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
+import { creditsFromMicro, microFromCredits, reserveResult } from '../../domain/credits.ts';
 import { fieldError, GatewayError, type ErrorDetail } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { bulkEvents, type BulkEventName } from '../../domain/bulk-contract.ts';
-import { asJson, type JsonObject } from '../../domain/json.ts';
+import { asJson, isRecord, type JsonObject } from '../../domain/json.ts';
 import { metadataFields } from '../../domain/metadata.ts';
 import { claimCondition, claimKey, isKeyUsed, type ClaimResult } from '../../ledger/claims.ts';
+import { throwRejection } from '../../ledger/ledger.ts';
 import type { Config } from '../../platform/config.ts';
 import { command, type DatabasePool } from '../../platform/database.ts';
 import type { RequestCaller } from '../requests/request-draft.ts';
@@ -100,6 +101,8 @@ interface CheckedItems {
   /** Number of valid items. */
   count: number;
   priceMicro: number;
+  /** Price of the first valid item. */
+  firstPriceMicro: number;
   /** Number of invalid items, and the errors of the first ones. */
   invalid: number;
   invalidItems: ErrorDetail[];
@@ -123,7 +126,13 @@ export async function checkItems(
     metadata: request.metadata,
     countCopied: request.countCopied,
   };
-  const checked: CheckedItems = { count: 0, priceMicro: 0, invalid: 0, invalidItems: [] };
+  const checked: CheckedItems = {
+    count: 0,
+    priceMicro: 0,
+    firstPriceMicro: 0,
+    invalid: 0,
+    invalidItems: [],
+  };
   const ids = new Map<string, number>();
 
   function addInvalid(error: GatewayError): void {
@@ -155,7 +164,10 @@ export async function checkItems(
         continue;
       }
       if (item.itemId !== null) ids.set(item.itemId, item.index);
-      if (checked.count === 0) throwIfOverBudget(request.options, item);
+      if (checked.count === 0) {
+        throwIfOverBudget(request.options, item);
+        checked.firstPriceMicro = item.priceMicro;
+      }
       checked.count += 1;
       checked.priceMicro += item.priceMicro;
       valid.push(item);
@@ -221,6 +233,8 @@ interface IntakeDeps extends ItemServices {
 
 const overLimit = z.object({ bulks: z.number(), items: z.number() });
 const overRow = z.object({ over: overLimit.nullable() });
+const probeRow = z.object({ answer: reserveResult });
+const fitsRow = z.object({ fits: z.boolean() });
 
 /** Creates the error of an organization that has too many open bulk jobs or items. */
 export function bulkLimitError(
@@ -231,6 +245,12 @@ export function bulkLimitError(
   return new GatewayError('BULK_LIMIT_REACHED', message, { retryAfterSeconds: 60 });
 }
 type BulkLimits = Pick<Config, 'BULK_OPEN_MAX' | 'BULK_OPEN_ITEMS_MAX'>;
+
+/** Returns the limits of open bulk jobs as the functions of bulk.sql take them. */
+export const openLimits = ({ BULK_OPEN_MAX, BULK_OPEN_ITEMS_MAX }: BulkLimits) => ({
+  bulksMax: BULK_OPEN_MAX,
+  itemsMax: BULK_OPEN_ITEMS_MAX,
+});
 
 /** Id of a bulk job, and whether an earlier request with the same Idempotency-Key started it. */
 interface AcceptedBulk {
@@ -255,11 +275,17 @@ export async function acceptBulk(
     await forEachPortion(received.items, () => serveOtherRequests());
     return replayEarlier(request, { bulkId, hash: received.digest() }, deps);
   }
-  await insertBulk(pool, bulkId, submission);
+  await insertBulk(deps, bulkId, submission);
   try {
     const buffer: PricedItem[] = [];
-    const flush = async (): Promise<void> => insertItems(pool, bulkId, buffer.splice(0));
+    const { caller } = submission;
+    const owned = { bulkId, organizationId: caller.organizationId };
+    const flush = async (): Promise<void> => insertItems(deps, owned, buffer.splice(0));
+    let isFirst = true;
     const checked = await checkItems(request, deps, async (items) => {
+      const [first] = items;
+      if (isFirst && first) await throwIfUnaffordable(pool, caller, first.priceMicro);
+      isFirst &&= !first;
       buffer.push(...items);
       if (buffer.length >= storedTogether) await flush();
     });
@@ -275,8 +301,12 @@ export async function acceptBulk(
   }
 }
 
+/**
+ * Begins to receive a bulk job, before any of its items is stored.
+ * @throws GatewayError BULK_LIMIT_REACHED, also if too many bulk jobs are being received
+ */
 async function insertBulk(
-  pool: DatabasePool,
+  { pool, config }: IntakeDeps,
   bulkId: string,
   submission: BulkSubmission,
 ): Promise<void> {
@@ -284,25 +314,63 @@ async function insertBulk(
   const events: readonly BulkEventName[] =
     webhookUrl === null ? [] : (options.webhookEvents ?? bulkEvents);
   const maxMicro = options.maxCredits === undefined ? null : microFromCredits(options.maxCredits);
-  await pool.query(command`INSERT INTO bulk (id, organization_id, key_id, request_id, concurrency,
-      max_credits, max_failed_percent, metadata, webhook_url, webhook_events)
-    VALUES (${bulkId}, ${caller.organizationId}, ${caller.keyId}, ${requestId}, ${options.concurrency},
-      ${maxMicro}, ${options.maxFailedPercent ?? null}, ${metadata && sql.jsonb(metadata)}, ${webhookUrl},
-      ${sql.array([...events], 'text')})`);
+  const bulk: JsonObject = {
+    id: bulkId,
+    organization_id: caller.organizationId,
+    key_id: caller.keyId,
+    request_id: requestId,
+    concurrency: options.concurrency,
+    max_credits: maxMicro,
+    max_failed_percent: options.maxFailedPercent ?? null,
+    metadata,
+    webhook_url: webhookUrl,
+    webhook_events: [...events],
+  };
+  const input = sql.jsonb({ bulk, ...openLimits(config) });
+  const over = await pool.oneFirst(sql.type(overRow)`SELECT bulk_receive(${input}) AS over`);
+  if (over) throw bulkLimitError(config, over);
 }
 
+/**
+ * Checks that the organization has ever enough credits for an item: its balance, including the
+ * credits that other jobs have reserved and may return.
+ * @throws GatewayError INSUFFICIENT_CREDITS
+ */
+async function throwIfUnaffordable(
+  connection: CommonQueryMethods,
+  { organizationId, keyId }: RequestCaller,
+  priceMicro: number,
+): Promise<void> {
+  const probed = await connection.maybeOneFirst(
+    sql.type(probeRow)`SELECT ledger_probe(${organizationId}, ${keyId}, ${priceMicro}) AS answer`,
+  );
+  if (probed?.verdict !== 'insufficient_credits') return;
+  const { available, reserved } = probed.balance;
+  if (available + reserved < priceMicro) throwRejection(probed);
+}
+
+/**
+ * Stores items, which count toward the storage quota of their organization.
+ * @throws GatewayError STORAGE_QUOTA_EXCEEDED
+ */
 async function insertItems(
-  pool: DatabasePool,
-  bulkId: string,
+  { pool, config }: IntakeDeps,
+  { bulkId, organizationId }: { bulkId: string; organizationId: string },
   items: readonly PricedItem[],
 ): Promise<void> {
   if (items.length === 0) return;
   const rows = items.map((item): JsonObject => ({ ...item, webhook: asJson(item.webhook) }));
-  await pool.query(command`
-    INSERT INTO bulk_item (bulk_id, index, item_id, type, request, webhook, metadata, price)
-    SELECT ${bulkId}, index, "itemId", type, request, nullif(webhook, 'null'), nullif(metadata, 'null'), "priceMicro"
-    FROM jsonb_to_recordset(${sql.jsonb(rows)}) AS x(index integer, "itemId" text, type text,
-      request jsonb, webhook jsonb, metadata jsonb, "priceMicro" bigint)`);
+  await pool.transaction(async (connection) => {
+    await connection.query(command`
+      INSERT INTO bulk_item (bulk_id, index, item_id, type, request, webhook, metadata, price)
+      SELECT ${bulkId}, index, "itemId", type, request, nullif(webhook, 'null'), nullif(metadata, 'null'), "priceMicro"
+      FROM jsonb_to_recordset(${sql.jsonb(rows)}) AS x(index integer, "itemId" text, type text,
+        request jsonb, webhook jsonb, metadata jsonb, "priceMicro" bigint)`);
+    // The insertion has locked the row of the organization.
+    const fits = await connection.oneFirst(sql.type(fitsRow)`
+      SELECT upload_bytes <= ${config.UPLOAD_BYTES_MAX} AS fits FROM organization WHERE id = ${organizationId}`);
+    if (!fits) throw new GatewayError('STORAGE_QUOTA_EXCEEDED');
+  });
 }
 
 /** Deletes a bulk job that was not activated. If that fails, the sweeper deletes it later. */
@@ -318,12 +386,22 @@ function hashItems(items: BulkRequest['items']) {
   async function* read(): AsyncGenerator<ReceivedItem> {
     for await (const item of items) {
       const sent = 'value' in item ? item.value : item.error.details;
-      hash.update(`${JSON.stringify(sent)}\n`);
+      hash.update(`${stringifySorted(sent)}\n`);
       yield item;
     }
   }
   return { items: read(), digest: () => hash.digest('hex') };
 }
+
+/** Renders a value as JSON whose fields are sorted by name, because JSON objects have no order. */
+const stringifySorted = (sent: unknown): string =>
+  JSON.stringify(sent, (_, value: unknown) =>
+    isRecord(value)
+      ? Object.fromEntries(
+          Object.entries(value).toSorted(([one], [other]) => (one < other ? -1 : 1)),
+        )
+      : value,
+  );
 
 type ReceivedBulk = { bulkId: string; hash: string };
 
@@ -334,7 +412,7 @@ async function claim(
   { bulkId, hash }: ReceivedBulk,
 ): Promise<ClaimResult | null> {
   if (idempotencyKey === null) return null;
-  const body = { options, hash };
+  const body = stringifySorted({ options, hash });
   const request = { organizationId, path: '/studio/bulk', body, subjectId: bulkId };
   return claimKey(connection, { ...request, idempotencyKey });
 }
@@ -370,11 +448,12 @@ async function activate(
       invalid = ${checked.invalid}, invalid_items = ${sql.jsonb(checked.invalidItems.map((item) => ({ ...item })))},
       estimated = ${checked.priceMicro}, waiting_price = ${checked.priceMicro}
       WHERE id = ${bulkId}`);
-    const limits = { bulkId, bulksMax: config.BULK_OPEN_MAX, itemsMax: config.BULK_OPEN_ITEMS_MAX };
+    const limits = sql.jsonb({ bulkId, ...openLimits(config) });
     const over = await connection.oneFirst(
-      sql.type(overRow)`SELECT bulk_activate(${sql.jsonb(limits)}) AS over`,
+      sql.type(overRow)`SELECT bulk_activate(${limits}) AS over`,
     );
     if (over) throw bulkLimitError(config, over);
+    await throwIfUnaffordable(connection, request.caller, checked.firstPriceMicro);
     if (claimed) {
       await connection.query(command`UPDATE idempotency_claim SET state = 'done', subject_id = ${bulkId}
         WHERE ${claimCondition(claimed.claim)}`);

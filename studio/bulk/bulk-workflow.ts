@@ -129,12 +129,14 @@ export function createBulkWorkflows(deps: BulkWorkflowDeps) {
       );
     },
     /**
-     * Signals the bulk jobs whose signal was lost, stops those whose workflow no longer exists, and
-     * deletes those that were never complete.
+     * Signals the bulk jobs whose signal was lost, stops those whose workflow no longer exists,
+     * deletes those that were never complete, and deletes the bodies of items that failed long ago.
      */
     async sweep(): Promise<IsolationReport> {
       await pool.query(command`DELETE FROM bulk
         WHERE status = 'receiving' AND created_at < clock_timestamp() - ${receivingMax}::interval`);
+      await pool.query(command`SELECT bulk_forget_bodies(
+        clock_timestamp() - ${config.UPLOAD_KEPT_MS} * interval '1 millisecond')`);
       const due = await pool.any(sql.type(bulkIds)`SELECT ${columns} FROM bulk
         WHERE completed_at IS NULL AND status <> 'receiving'
           AND (unsignaled_since < clock_timestamp() - interval '5 seconds' OR missing_at IS NOT NULL

@@ -263,14 +263,17 @@ BEGIN
 END $$;
 
 -- Returns {bulks, items}, the numbers of the open ones, if an organization has too many of them to
--- open a locked bulk job; otherwise null. The limits are {bulksMax, itemsMax}.
+-- open a locked bulk job; otherwise null. The limits are {bulksMax, itemsMax, countsReceiving?: whether
+-- bulk jobs that are being received count as open}.
 CREATE FUNCTION bulk_over_limit(b bulk, limits jsonb) RETURNS json LANGUAGE plpgsql AS $$
 DECLARE bulks bigint; items bigint;
 BEGIN
   -- Two bulk jobs of an organization are opened one after the other.
   PERFORM pg_advisory_xact_lock(hashtext('bulk ' || b.organization_id));
   SELECT count(*), coalesce(sum(o.waiting + o.running), 0) INTO bulks, items FROM bulk o
-    WHERE o.organization_id = b.organization_id AND o.completed_at IS NULL AND o.status <> 'receiving' AND o.id <> b.id;
+    WHERE o.organization_id = b.organization_id AND o.completed_at IS NULL AND o.id <> b.id
+      AND (o.status <> 'receiving' OR coalesce((limits->>'countsReceiving')::boolean, false)
+        AND o.created_at > clock_timestamp() - interval '10 minutes');
   IF bulks + 1 > (limits->>'bulksMax')::bigint OR items + b.waiting > (limits->>'itemsMax')::bigint THEN
     RETURN json_build_object('bulks', bulks, 'items', items);
   END IF;
@@ -290,7 +293,7 @@ BEGIN
 END $$;
 
 -- Applies the command of a caller or operator: {bulkId, organizationId, command, …}. Returns
--- `changed`, `unchanged`, `not_found`, `done` (it has ended), `canceled`, `nothing` (no item failed),
+-- `changed`, `unchanged`, `not_found`, `done` (it has ended), `canceled`, `nothing` (no item can be retried),
 -- or the result of bulk_over_limit.
 --   cancel: {all: whether running jobs are canceled too}
 --   pause
@@ -329,8 +332,9 @@ BEGIN
     b.status := 'in_progress'; b.stop_reason := NULL; b.resume_at := NULL; b.completed_at := NULL;
   WHEN 'retry' THEN
     IF b.status = 'canceled' THEN RETURN '"canceled"'; END IF;
+    -- The bodies of items that failed long ago have been deleted.
     SELECT count(*), coalesce(sum(i.price), 0) INTO items, price FROM bulk_item i
-      WHERE i.bulk_id = b.id AND i.state = 'failed';
+      WHERE i.bulk_id = b.id AND i.state = 'failed' AND i.request <> '{}';
     IF items = 0 THEN RETURN '"nothing"'; END IF;
     b.failed := b.failed - items; b.waiting := b.waiting + items;
     b.ended_price := b.ended_price - price; b.waiting_price := b.waiting_price + price;
@@ -345,7 +349,7 @@ BEGIN
   IF input->>'command' = 'retry' THEN
     UPDATE bulk_item i SET state = 'waiting', round = i.round + 1, job_id = NULL, error = NULL,
       postponed = 0, charged = 0, ended_at = NULL, end_number = NULL
-    WHERE i.bulk_id = b.id AND i.state = 'failed';
+    WHERE i.bulk_id = b.id AND i.state = 'failed' AND i.request <> '{}';
   END IF;
   IF b IS NOT DISTINCT FROM before THEN RETURN '"unchanged"'; END IF;
   b.unsignaled_since := clock_timestamp();

@@ -23,7 +23,7 @@ import {
 import { GatewayError } from '../../domain/errors.ts';
 import type { Json } from '../../domain/json.ts';
 import type { DraftCall, PlanInput } from '../../domain/draft-plan.ts';
-import type { OutputSpec } from '../../domain/job-plan.ts';
+import type { MaskArea, OutputSpec } from '../../domain/job-plan.ts';
 
 /** Common aspect ratios. The ratio of a generated picture may differ slightly. */
 const commonRatios = [
@@ -85,6 +85,7 @@ export interface ImageRequest {
   height?: number | undefined;
   imageSize?: ImageSizeName | { width: number; height: number } | undefined;
   imageUrls?: string[] | undefined;
+  maskArea?: MaskArea | undefined;
   [field: string]: Json | undefined;
 }
 
@@ -129,6 +130,7 @@ export function planImageCalls(
           : price.smaller,
       required: false,
       output,
+      ...(body.maskArea && { maskArea: body.maskArea }),
       routes: routes.map((route) => ({
         provider: route.provider,
         providerEndpoint: (body.imageUrls && route.edit) || route.generate,

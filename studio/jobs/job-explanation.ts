@@ -2,7 +2,7 @@
 import { errorTable } from '../../domain/errors.ts';
 import { keysOf, toResponse } from '../../domain/json.ts';
 import { z } from 'zod';
-import { finishStep } from '../capabilities/pipelines.ts';
+import { finishStep } from '../pipelines/pipeline-requests.ts';
 import { pipelineStepId } from '../../domain/job-record.ts';
 import type { JobCall, JobRecord, JobCaller } from './job-reads.ts';
 import type { WebhookRecord, WebhookAttempt } from '../../webhooks/webhooks.ts';

@@ -11,8 +11,7 @@ import { isCallOf, type JobRecord, type JobStep } from '../../domain/job-record.
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { Capability } from '../capabilities/capability.ts';
-import { capabilities, pipelines } from '../capabilities/capability-registry.ts';
-import { finishStep, pipelineMaxCredits, stepId } from '../capabilities/pipelines.ts';
+import { finishStep, pipelineMaxCredits, pipelines, stepId } from './pipeline-requests.ts';
 import {
   asyncFlag,
   fitsIntoPlan,
@@ -20,12 +19,7 @@ import {
   tooLongForPlan,
 } from '../capabilities/request-fields.ts';
 import type { TakenStep } from './references.ts';
-import {
-  draftPipeline,
-  listStepRecordings,
-  type PipelineRequest,
-  type TakenSteps,
-} from './step-draft.ts';
+import { draftPipeline, type PipelineRequest, type TakenSteps } from './step-draft.ts';
 
 /** Schema of the request that resumes a pipeline. */
 export const resumeRequest = z.strictObject({
@@ -102,8 +96,7 @@ const toRequest = (body: JsonObject) => body as unknown as PipelineRequest;
 /** Returns the capability of pipelines that takes over these steps. */
 const withTaken = (taken: TakenSteps): Capability => ({
   ...pipelines,
-  recordings: (body) => listStepRecordings(capabilities, toRequest(body), taken),
-  plan: (body, recordings) => draftPipeline(capabilities, toRequest(body), { recordings, taken }),
+  plan: (body) => draftPipeline(toRequest(body), taken),
 });
 
 /** Returns the ids of the steps that run: those that did not succeed, and those of a fork. */

@@ -4,7 +4,7 @@ import { creditsFromMicro } from '../../domain/credits.ts';
 import { isoTime } from '../../domain/json.ts';
 import type { CallOutputs } from '../../domain/job-plan.ts';
 import { isCallOf, type JobRecord, type JobStep } from '../../domain/job-record.ts';
-import { finishStep, stepError, toStepError } from '../capabilities/pipelines.ts';
+import { finishStep, stepError, toStepError } from './pipeline-requests.ts';
 
 const time = z.iso.datetime().nullable();
 

@@ -8,6 +8,7 @@ import type { DraftCall, DraftStep } from '../../domain/draft-plan.ts';
 import type { Config } from '../../platform/config.ts';
 import type { createInputCopies } from '../../storage/inputs/input-copies.ts';
 import type { Inputs } from '../../storage/inputs/inputs.ts';
+import type { Recordings } from '../../storage/inputs/recordings.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { StepPrice } from '../pipelines/step-prices.ts';
 import { priceDraft, type DraftPrice } from './planner.ts';
@@ -23,6 +24,7 @@ import {
 export interface PricingServices {
   config: Config;
   inputs: Inputs;
+  recordings: Recordings;
   copies: ReturnType<typeof createInputCopies>;
   storage: Storage;
 }
@@ -43,8 +45,8 @@ export async function priceRequest(
   request: StudioRequest,
   services: PricingServices,
 ): Promise<PricedRequest> {
-  const { config, inputs, storage } = services;
-  authorizeRequest(request);
+  const { config, storage } = services;
+  const plan = authorizeRequest(request);
   // Copies are stored under a job id, so an estimate uses a new id that belongs to no job.
   const copies = services.copies.forRequest({
     organizationId: request.caller.organizationId,
@@ -53,7 +55,7 @@ export async function priceRequest(
     readsHeadsOnly: true,
   });
   try {
-    const { draft } = await draftRequest(request, { inputs, copies });
+    const { draft } = await draftRequest(request, plan, { ...services, copies });
     const measured = await measurePrices({ config, storage, copies }, draft);
     return { model: measured.model, steps: measured.steps, price: priceDraft(config, measured) };
   } finally {

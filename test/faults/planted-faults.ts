@@ -110,7 +110,7 @@ const money: Fault[] = [
     original: "THEN (operation->>'amount')::bigint ELSE 0 END;",
     planted:
       "THEN least((operation->>'amount')::bigint, r.amount + greatest(0, a.posted - a.reserved)) ELSE 0 END;",
-    tests: ['test/chat/uncountable-input.test.ts', 'test/chat/settlements.test.ts'],
+    tests: ['test/chat/uncountable-input.test.ts', 'test/chat/settlement-crashes.slow.test.ts'],
   },
   {
     name: 'a chat may reserve everything that is free',
@@ -282,7 +282,7 @@ const bulkSql = 'studio/bulk/bulk.sql';
 const bulkBudget = 'test/bulk/bulk-budget.slow.test.ts';
 const bulkTests = 'test/bulk/bulk.test.ts';
 const bulkStarts = 'test/bulk/bulk-starts.slow.test.ts';
-const bulkRecovery = 'test/bulk/bulk-recovery.test.ts';
+const bulkRecovery = 'test/bulk/bulk-recovery.slow.test.ts';
 
 const bulk: Fault[] = [
   {
@@ -841,14 +841,14 @@ const access: Fault[] = [
     file: 'api/middleware/request-shares.ts',
     original: 'onceClosed(ctx, place.release);',
     planted: '',
-    tests: ['test/attacks/open-waits.test.ts'],
+    tests: ['test/attacks/open-waits.slow.test.ts'],
   },
   {
     name: 'a suspended organization keeps its event streams',
     file: 'studio/jobs/stream-timer.ts',
     original: " AND o.status = 'active'",
     planted: '',
-    tests: ['test/attacks/open-waits.test.ts'],
+    tests: ['test/attacks/open-waits.slow.test.ts'],
   },
   {
     name: 'a download with a signal has no time limit',

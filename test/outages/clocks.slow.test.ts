@@ -1,6 +1,5 @@
 /**
- * Clocks of the API and the worker are an hour off, the clock of Postgres is not (reliability.md,
- * F7): windows, expiry and money use the database’s clock; provider notifications that look too old
+ * Clocks of the API and the worker are an hour off, the clock of Postgres is not: windows, expiry and money use the database’s clock; provider notifications that look too old
  * are rejected, and jobs end by polling.
  */
 import { randomUUID } from 'node:crypto';
