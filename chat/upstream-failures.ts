@@ -18,10 +18,10 @@ const secrets = /\b(?:org|proj|user|sk|key|req|request)[-_][\w-]{6,}\b|https?:\/
 const policyCodes =
   /content_?(?:policy|filter)|moderation|safety|data_?inspection|prohibited_?content|responsible_?ai/i;
 const contextCodes =
-  /context_?(?:length|window)|(?:prompt|input|string).*too_?long|above_max_length/i;
+  /context_?(?:length|window)|(?:prompt|input|string).{0,40}too_?long|above_max_length/i;
 /** Pattern of messages about an input that is too long, for providers without an error code. */
 const contextMessages =
-  /prompt is too long|maximum context length|context (?:length|window)|input token count .* exceeds|too large for model/i;
+  /prompt is too long|maximum context length|context (?:length|window)|input token count .{0,40} exceeds|too large for model/i;
 const messageLengthMax = 300;
 
 /** Failure that the provider certainly does not bill, so that another model may be called. */

@@ -54,6 +54,9 @@ export interface MeasuredPrice {
   rule: MeasuredRule;
 }
 
+/** Measurements that an output is planned to have. `pixelsMax` bounds a size that is not known. */
+export type PlannedMeasurements = Partial<InputMeasurements> & { pixelsMax?: number };
+
 /** Planned call, before the API calculates its price in micro-credits. */
 export interface DraftCall {
   routes: DraftRoute[];
@@ -80,9 +83,9 @@ export interface DraftCall {
   inputFrom?: { callIndex: number; field: string };
   /**
    * Measurements of the output that the request determines, for the prices of later steps of a
-   * pipeline. Defaults to `output.expected`.
+   * pipeline, beside `output.expected`.
    */
-  planned?: Partial<InputMeasurements>;
+  planned?: PlannedMeasurements;
   /** Input whose width and height the output has: its URL or file id. */
   sizeOf?: string;
   /** Area of the mask that is edited (`PlannedCall.maskArea`). */

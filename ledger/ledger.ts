@@ -177,17 +177,25 @@ export interface UndeliveredJob {
   organizationId: string;
   status: 'failed' | 'canceled';
   error: { code: ErrorCode; message: string };
+  /** Errors of the steps of a pipeline, and what it took over; absent for other jobs. */
+  outputs?: CallOutputs[];
 }
 
 /** Builds the settlement that releases the credits of a job and ends the job. */
-export function buildRelease({ jobId, organizationId, status, error }: UndeliveredJob): Settlement {
+export function buildRelease({
+  jobId,
+  organizationId,
+  status,
+  error,
+  outputs = [],
+}: UndeliveredJob): Settlement {
   return {
     organizationId,
     id: jobId,
     to: 'released',
     amountMicro: 0,
     reason: error.code,
-    job: { status, outputs: null, error, artifacts: [] },
+    job: { status, outputs: outputs.length > 0 ? outputs : null, error, artifacts: [] },
   };
 }
 

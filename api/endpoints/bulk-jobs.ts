@@ -5,7 +5,6 @@ import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
 import { GatewayError, type ErrorCode } from '../../domain/errors.ts';
-import type { Scope } from '../../identity/access.ts';
 import { acceptBulk, bulkOptions, checkItems } from '../../studio/bulk/bulk-intake.ts';
 import { commandBulk, type BulkCommand } from '../../studio/bulk/bulk-commands.ts';
 import type { BulkRecord } from '../../studio/bulk/bulk-reads.ts';
@@ -80,9 +79,7 @@ function showBulk(
   return toData(bulkView.resource(bulk));
 }
 
-const spendingScopes: readonly Scope[] = ['studio:image', 'studio:video', 'studio:audio'];
-
-/** Declares an endpoint that changes a bulk job. A command that spends credits needs such a key. */
+/** Declares an endpoint that changes a bulk job. */
 function defineCommand<Body extends z.ZodObject>(
   name: BulkCommand['command'],
   {
@@ -105,15 +102,8 @@ function defineCommand<Body extends z.ZodObject>(
     response: bulkResponse,
     errors: ['BULK_NOT_FOUND', 'JOB_ARCHIVED', 'BULK_ALREADY_DONE', 'BULK_LIMIT_REACHED'],
     async handle({ ctx, body: fields, ...call }, services) {
-      const spends = name === 'resume' || name === 'retry';
-      if (spends && !call.caller.scopes.some((scope) => spendingScopes.includes(scope))) {
-        throw new GatewayError(
-          'FORBIDDEN',
-          `This key has none of the scopes ${spendingScopes.join(', ')}.`,
-        );
-      }
       const bulk = await findBulk(call, services);
-      await commandBulk(bulk, toCommand(fields), services);
+      await commandBulk({ bulk, caller: call.caller }, toCommand(fields), services);
       return showBulk(ctx, await findBulk(call, services), services);
     },
   });

@@ -216,7 +216,8 @@ BEGIN
         coalesce(i.job_id, bulk_job_id(b.id, i.index || ' ' || i.round)) AS "jobId", i.postponed FROM bulk_item i
       WHERE i.bulk_id = b.id AND i.state = 'waiting' AND i.postponed =
         (SELECT min(w.postponed) FROM bulk_item w WHERE w.bulk_id = b.id AND w.state = 'waiting')
-      ORDER BY i.index LIMIT least((input->>'itemsMax')::integer, b.concurrency - b.running)) AS n;
+      -- More items than `concurrency` may be running after it was lowered.
+      ORDER BY i.index LIMIT greatest(0, least((input->>'itemsMax')::integer, b.concurrency - b.running))) AS n;
   END IF;
   RETURN json_build_object('status', b.status, 'stopReason', b.stop_reason,
     'resumeInMs', (extract(epoch FROM b.resume_at - clock_timestamp()) * 1000)::bigint,

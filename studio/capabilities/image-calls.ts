@@ -9,6 +9,7 @@ import {
   type ImageSizeName,
 } from '../models/image-model.ts';
 import {
+  findPixelsMax,
   getMissingDefaults,
   type ParameterRules,
   buildProviderInput,
@@ -131,6 +132,9 @@ export function planImageCalls(
       required: false,
       output,
       ...(body.maskArea && { maskArea: body.maskArea }),
+      ...(!size && {
+        planned: { pixelsMax: findPixelsMax(model.pixelsMax, fields['resolution']) },
+      }),
       routes: routes.map((route) => ({
         provider: route.provider,
         providerEndpoint: (body.imageUrls && route.edit) || route.generate,

@@ -455,6 +455,73 @@ const bulk: Fault[] = [
   },
 ];
 
+const bulkRules = 'test/bulk/bulk-rules.test.ts';
+const bulkCommands: Fault[] = [
+  {
+    name: 'one Idempotency-Key of a bulk job with another maxCredits gets the first bulk job',
+    file: 'studio/bulk/bulk-intake.ts',
+    original: 'const body = { options, hash };',
+    planted: 'const body = { options: { ...options, maxCredits: 0 }, hash };',
+    tests: [bulkRules],
+  },
+  {
+    name: 'a key that may only read resumes a bulk job',
+    file: 'studio/bulk/bulk-commands.ts',
+    original: "const startsItems = command.command === 'resume' || command.command === 'retry';",
+    planted: "const startsItems = command.command === 'retry';",
+    tests: [bulkRules],
+  },
+  {
+    name: 'a key with a limit raises the budget of another key',
+    file: 'studio/bulk/bulk-commands.ts',
+    original: 'if (isLimited) {',
+    planted: 'if (isLimited && id === null) {',
+    tests: [bulkRules],
+  },
+  {
+    name: 'a key resumes a bulk job with models that it may not use',
+    file: 'studio/bulk/bulk-commands.ts',
+    original: 'if (isRefusal) throw error;',
+    planted: 'if (isRefusal && !(error instanceof GatewayError)) throw error;',
+    tests: [bulkRules],
+  },
+  {
+    name: 'an item of a bulk job loses its own metadata',
+    file: 'studio/bulk/bulk-items.ts',
+    original: 'parseMetadata({ ...shared, ...own })',
+    planted: 'parseMetadata({ ...own, ...shared })',
+    tests: [bulkRules],
+  },
+  {
+    name: 'cancel after cancel of all items leaves the running jobs',
+    file: bulkSql,
+    original: 'b.cancels_running OR coalesce(',
+    planted: 'coalesce(',
+    tests: [bulkRules],
+  },
+  {
+    name: 'an item that costs more than a whole window stops its bulk job',
+    file: bulkSql,
+    original: "IF verdict = 'window_limit_exceeded' THEN",
+    planted: "IF verdict = 'window_limit' THEN",
+    tests: [bulkRules],
+  },
+  {
+    name: 'a bulk job whose key was rotated starts items beyond the budget of both keys',
+    file: bulkSql,
+    original: "ledger_probe(b.organization_id, caller->>'keyId', next.price)",
+    planted: 'ledger_probe(b.organization_id, NULL, next.price)',
+    tests: [bulkRules],
+  },
+  {
+    name: 'a lowered concurrency stops the counting of a bulk job',
+    file: bulkSql,
+    original: 'LIMIT greatest(0, least(',
+    planted: 'LIMIT greatest(-99, least(',
+    tests: [bulkRules],
+  },
+];
+
 const pipelineJourneys = 'test/journeys/pipelines.test.ts';
 const pipelineWorkflow = 'workflows/pipeline.ts';
 
@@ -467,6 +534,62 @@ const pipelines: Fault[] = [
     tests: [pipelineJourneys],
   },
   {
+    name: 'a recording in a pipeline costs at most its measured seconds',
+    file: 'studio/pipelines/step-draft.ts',
+    original: '...(quantityMax !== undefined && !open && { quantityMax }),',
+    planted: '',
+    tests: [pipelineJourneys, 'test/studio/pipelines.test.ts'],
+  },
+  {
+    name: 'maxCredits of a pipeline leaves out what a provider may report beyond a recording',
+    file: 'studio/requests/planner.ts',
+    original: 'if (limitMicro !== null && maxMicro > limitMicro)',
+    planted: 'if (limitMicro !== null && price.priceMicro > limitMicro)',
+    tests: ['test/studio/pipelines.test.ts'],
+  },
+  {
+    name: 'a resumed pipeline that was lost is resumed at full price',
+    file: 'studio/pipelines/resume.ts',
+    original: ': step.takenFrom !== null;',
+    planted: ': false;',
+    tests: [pipelineJourneys],
+  },
+  {
+    name: 'a failed pipeline does not store what it took over',
+    file: 'ledger/ledger.ts',
+    original: 'outputs: outputs.length > 0 ? outputs : null',
+    planted: 'outputs: null',
+    tests: [pipelineJourneys],
+  },
+  {
+    name: 'a file has another owner after the second resume',
+    file: 'activities/settle.ts',
+    original: '.filter(({ takenFrom }) => takenFrom === undefined)',
+    planted: '.filter(({ takenFrom }) => takenFrom !== parentJobId)',
+    tests: [pipelineJourneys],
+  },
+  {
+    name: 'an input whose signature was not stored needs no new body',
+    file: 'studio/requests/planner.ts',
+    original: '...(secretSteps.has(draft.id) &&',
+    planted: '...(secretSteps.has(`${draft.id}?`) &&',
+    tests: [pipelineJourneys],
+  },
+  {
+    name: 'a field is found among the members of every object',
+    file: 'studio/pipelines/references.ts',
+    original: 'isField && Object.hasOwn(takes, name) ? takes[name] : undefined',
+    planted: 'isField ? takes[name] : undefined',
+    tests: ['test/attacks/prototype-names.test.ts'],
+  },
+  {
+    name: 'a URL is looked for with an expression of quadratic time',
+    file: 'storage/inputs/inputs.ts',
+    original: 'if (/\\s/.test(text) || !URL.canParse(text)) return null;',
+    planted: 'if (!/^https?:\\/\\/\\S+\\?\\S+$/i.test(text) || !URL.canParse(text)) return null;',
+    tests: ['test/attacks/linear-expressions.test.ts'],
+  },
+  {
     name: 'a fork of a pipeline takes over the result of a dependent step',
     file: 'studio/pipelines/resume.ts',
     original: 'step.id === from || dependsOnRunning)',
@@ -476,8 +599,8 @@ const pipelines: Fault[] = [
   {
     name: 'a canceled pipeline does not pay for delivered steps',
     file: pipelineWorkflow,
-    original: 'if (run.every(({ error }) => error)) throw',
-    planted: 'if (job.signals.cancelRequested || run.every(({ error }) => error)) throw',
+    original: 'const failure = run.every(({ error }) => error)',
+    planted: 'const failure = job.signals.cancelRequested || run.every(({ error }) => error)',
     tests: [pipelineJourneys],
   },
   {
@@ -497,8 +620,8 @@ const pipelines: Fault[] = [
   {
     name: 'a failed step fails the whole pipeline',
     file: pipelineWorkflow,
-    original: 'if (run.every(({ error }) => error)) throw',
-    planted: 'if (run.some(({ error }) => error)) throw',
+    original: 'const failure = run.every(({ error }) => error)',
+    planted: 'const failure = run.some(({ error }) => error)',
     tests: ['test/workflows/pipelines.test.ts'],
   },
   {
@@ -1061,6 +1184,7 @@ const clients: Fault[] = [
 export const faults: readonly Fault[] = [
   ...money,
   ...bulk,
+  ...bulkCommands,
   ...pipelines,
   ...chat,
   ...conversations,

@@ -89,7 +89,7 @@ function groupIntoSegments(words: readonly Word[]): Segment[] {
       .map((word) => word.text)
       .join('')
       // An empty line would end the subtitle.
-      .replaceAll(/\s*[\r\n]\s*/g, ' ')
+      .replaceAll(/(?<!\s)\s*[\r\n]\s*/g, ' ')
       .trim();
     if (firstWord && lastWord && text !== '') {
       segments.push({ id: segments.length, start: firstWord.start, end: lastWord.end, text });
