@@ -1,19 +1,27 @@
 /** The frame around every page: menu, credits, the session's key, and connection problems. */
 import { useQuery } from '@tanstack/react-query';
 import { Menu as MenuIcon, Search } from 'lucide-react';
-import { Suspense, lazy, useCallback, useEffect, useState, type ReactNode } from 'react';
+import {
+  Suspense,
+  useCallback,
+  useEffect,
+  useState,
+  useSyncExternalStore,
+  type ReactNode,
+} from 'react';
 import { Link, useLocation } from 'wouter';
 import { version } from '../package.json' with { type: 'json' };
 import { useConnection } from '../gateway/live.tsx';
 import { useIsOperator } from '../gateway/operator.ts';
 import { balanceQuery, sessionQuery, useSignOut, type SessionKey } from '../gateway/session.ts';
 import { useCloseOnNavigation } from './close-on-navigation.ts';
+import { lazyPage } from './lazy-page.tsx';
 import { RateLimited } from './rate-limited.tsx';
 import { ThemeSwitch } from './theme.tsx';
 import { Toasts } from './toast.tsx';
 import { Credits, UsdPrice } from './amounts.tsx';
 
-const SearchEverything = lazy(() => import('../pages/search-everything.tsx'));
+const SearchEverything = lazyPage(() => import('../pages/search-everything.tsx'));
 
 /** Menu entries for callers. An entry links to `to`. It is current if the URL starts with `path`. */
 export const callerPages = [
@@ -214,11 +222,25 @@ function Account({ sessionKey }: { sessionKey: SessionKey }) {
   );
 }
 
+function watchOnline(notify: () => void): () => void {
+  for (const event of ['online', 'offline']) addEventListener(event, notify);
+  return () => {
+    for (const event of ['online', 'offline']) removeEventListener(event, notify);
+  };
+}
+
 function ConnectionLost() {
   const isLost = useConnection() === 'lost';
+  const isOnline = useSyncExternalStore(watchOnline, () => navigator.onLine);
   return (
     <div role="status" aria-live="polite">
-      {isLost && (
+      {!isOnline && (
+        <p className="away">
+          This device is offline. The console keeps your input, and sends nothing until you click
+          again.
+        </p>
+      )}
+      {isOnline && isLost && (
         <p className="away">
           The gateway does not respond. The console retries every few seconds and keeps your input.
         </p>
