@@ -11,7 +11,7 @@ describeInBrowser('the console at its edges', () => {
     const { page } = await openAs(key);
     await page.getByRole('link', { name: 'Chat' }).click();
     await page.getByLabel('Your message').waitFor();
-    await page.getByRole('link', { name: 'Playground' }).click();
+    await page.getByRole('link', { name: 'Playground', exact: true }).click();
     const prompt = page.getByLabel('Prompt', { exact: false }).first();
     await prompt.fill('a buoy without a network');
     const generate = page.getByRole('button', { name: 'Generate' });
@@ -36,7 +36,7 @@ describeInBrowser('the console at its edges', () => {
     await page.getByText('No jobs yet').waitFor();
     const ledger = await gateway.call('/api/v1/usage', { key });
     expect(ledger.body).toMatchObject({ usage: [] });
-    await page.getByRole('link', { name: 'Playground' }).click();
+    await page.getByRole('link', { name: 'Playground', exact: true }).click();
     await expect.poll(() => prompt.inputValue()).toBe('a buoy without a network');
     await generate.click();
     await page.locator('[data-result="imageGenerate"]').waitFor();
@@ -134,7 +134,7 @@ describeInBrowser('the console at its edges', () => {
     await signOut();
     await signIn(page, second);
     await page.getByRole('article', { name: 'user' }).waitFor();
-    await page.getByRole('link', { name: 'Playground' }).click();
+    await page.getByRole('link', { name: 'Playground', exact: true }).click();
     await expect.poll(() => prompt.inputValue()).toBe('a long prompt that is kept');
     await signOut();
     await signIn(page, (await gateway.newCaller({ credits: 1 })).key);
