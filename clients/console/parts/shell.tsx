@@ -5,6 +5,7 @@ import {
   Suspense,
   useCallback,
   useEffect,
+  useRef,
   useState,
   useSyncExternalStore,
   type ReactNode,
@@ -153,7 +154,7 @@ function Menu({ isCaller }: { isCaller: boolean }) {
   );
   return (
     <>
-      <title>{`${currentPage?.name ?? 'Console'} · Studio Gateway`}</title>
+      <PageTitle name={currentPage?.name ?? 'Console'} />
       {isCaller && <nav aria-label="Pages">{renderItems(callerPages)}</nav>}
       {isOperator && (
         <nav aria-label="Operator">
@@ -163,6 +164,25 @@ function Menu({ isCaller }: { isCaller: boolean }) {
       )}
     </>
   );
+}
+
+/**
+ * Names the tab, with the id of what the page shows, and moves the focus to a page that a link has
+ * opened: a reader continues at its start.
+ */
+function PageTitle({ name }: { name: string }) {
+  const [location] = useLocation();
+  const opened = useRef(location);
+  useEffect(() => {
+    if (opened.current === location) return;
+    opened.current = location;
+    const page = document.querySelector<HTMLElement>('#page');
+    // A form may have taken the focus, and keeps it.
+    const isUnfocused = !document.activeElement?.closest('#page, dialog');
+    if (isUnfocused) page?.focus({ preventScroll: true });
+  }, [location]);
+  const [, id] = /\/(?:[a-z]+_)([0-9a-f]{32})$/.exec(location) ?? [];
+  return <title>{`${name}${id === undefined ? '' : ` …${id.slice(-8)}`} · Studio Gateway`}</title>;
 }
 
 interface MenuItemProps {

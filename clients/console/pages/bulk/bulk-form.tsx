@@ -145,7 +145,8 @@ function Start({ file, idempotencyKey, name, setName }: StartProps) {
                   {problems} of {file.rows.length} {file.noun}s cannot start.{' '}
                 </strong>
               )}
-              {check.items} items, <MostCredits credits={check.credits} />
+              {check.items} {check.items === 1 ? 'item' : 'items'},{' '}
+              <MostCredits credits={check.credits} />
             </p>
             <button
               type="submit"
