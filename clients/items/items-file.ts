@@ -160,7 +160,8 @@ function readRow(
   const metadata: Record<string, string> = {};
   for (const { name, cell } of fields) {
     if (name.startsWith(metadataPrefix)) metadata[name.slice(metadataPrefix.length)] = cell;
-    else if (!itemFields.has(name)) body[name] = toFieldValue(cell, schema?.properties?.[name]);
+    else if (name !== '' && !itemFields.has(name))
+      body[name] = toFieldValue(cell, schema?.properties?.[name]);
   }
   item['body'] = { ...body, ...(Object.keys(metadata).length > 0 && { metadata }) };
   const unnamed = fields.find(({ name }) => name === '');

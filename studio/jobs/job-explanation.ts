@@ -185,7 +185,10 @@ function listStepsOfPipelineCall(job: JobRecord, call: JobCall): readonly Step[]
     startedAtMs,
     endedAtMs: answeredAtMs ?? job.completedAtMs,
   };
-  const steps = [...listCallSteps(job, call), ...(startedAtMs === null ? [] : [store])];
+  // A call that the provider has refused has nothing to store.
+  const isRefused = isFailed && answeredAtMs === null && outputs?.error?.code !== 'STORAGE_ERROR';
+  const isStored = startedAtMs !== null && !isRefused;
+  const steps = [...listCallSteps(job, call), ...(isStored ? [store] : [])];
   return markFailure(isFailed, steps).map((one) => ({ ...one, step }));
 }
 

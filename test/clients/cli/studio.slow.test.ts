@@ -1,3 +1,5 @@
+import { exec } from 'node:child_process';
+import { promisify } from 'node:util';
 import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import sharp from 'sharp';
@@ -101,6 +103,27 @@ describe('studio jobs', () => {
     const paged = await mine('jobs list --limit 1 --json');
     expect(JSON.parse(paged.stdout)).toMatchObject({ data: [{ jobId: other }], hasMore: true });
     expect((await mine('jobs get job_1')).stderr).toContain('JOB_NOT_FOUND');
+  });
+});
+
+describe('studio in a pipe', () => {
+  it('ends silently when its reader closes the pipe, and writes a file to it with --out -', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    const program = `"${process.execPath}" clients/cli/main.ts`;
+    const run = (line: string) =>
+      promisify(exec)(line, {
+        env: { STUDIO_API_URL: gateway.url, STUDIO_API_KEY: caller.key, DATA_DIR: '/nonexistent' },
+        encoding: 'latin1',
+      });
+    const head = await run(`${program} models --json | /usr/bin/head -c 20`);
+    expect(head.stdout).toHaveLength(20);
+    expect(head.stderr).toBe('');
+    const image = await run(`${program} image "a lamp" --out -`);
+    expect(image.stdout.slice(1, 4)).toBe('PNG');
+    expect(image.stderr).toMatch(/^job +job_/m);
+    await expect(run(`${program} image "a lamp" -n 2 --out -`)).rejects.toThrow(
+      '--out - writes one file, but the result has 2',
+    );
   });
 });
 
