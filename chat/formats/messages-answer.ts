@@ -172,6 +172,9 @@ function formatUsageAndCredits(
   return { usage: formatUsage(usage), creditsConsumed, ...formatTried(chat) };
 }
 
+const format = (events: readonly MessageEvent[]): string =>
+  events.map((event) => formatEvent(event, event.type)).join('');
+
 /** Creates the presentation of one chat, which keeps the open content block. */
 export function createMessagesPresentation(): Presentation {
   const blocks = new ContentBlocks();
@@ -188,8 +191,6 @@ export function createMessagesPresentation(): Presentation {
     };
     return [{ type: 'message_start', message }];
   };
-  const format = (events: readonly MessageEvent[]): string =>
-    events.map((event) => formatEvent(event, event.type)).join('');
   return {
     keepalive: formatEvent({ type: 'ping' }, 'ping'),
     body: (context, answer, bill) =>

@@ -11,6 +11,7 @@ import type { Tool } from '../chat-body.ts';
 import { parseExact } from '../../domain/exact-numbers.ts';
 import { asRecord, asText, isRecord } from '../../domain/json.ts';
 import { anyJsonObject } from '../../domain/body-schema.ts';
+import { nameLengthMax, shortenName } from '../protocols/tool-names.ts';
 import { textSchema, toolNameSchema, withoutNulls } from './chat-fields.ts';
 
 /** Tool of the caller that a function stands for. Plain functions have none. */
@@ -85,7 +86,8 @@ const defaultNamespace = 'functions';
 /** Returns the name of the function that stands for a tool. */
 export function toFunctionName(name: string, namespace?: string | null): string {
   if (namespace == null || namespace === defaultNamespace) return name;
-  return `${namespace}__${name}`;
+  const joined = `${namespace}__${name}`;
+  return joined.length <= nameLengthMax ? joined : shortenName(joined);
 }
 
 /** Converts tools to functions. A tool replaces an earlier one of the same name. */

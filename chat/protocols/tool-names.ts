@@ -17,16 +17,15 @@ const validNames: Readonly<Record<string, RegExp>> = {
 };
 const defaultValidName = /^[\w-]{1,64}$/;
 
-/** Length of a mapped name without its hash. */
-const stemLength = 55;
+/** Maximum length of a name at most providers, and length of the hash at the end of a mapped name. */
+export const nameLengthMax = 64;
+const hashLength = 8;
 
 /** Returns a name that every provider accepts; names of callers that differ stay different. */
-function shortenName(name: string): string {
-  const stem = name
-    .replaceAll(/[^\w-]/g, '_')
-    .replace(/^(?![a-zA-Z_])/, '_')
-    .slice(0, stemLength);
-  return `${stem}_${createHash('sha256').update(name).digest('hex').slice(0, 8)}`;
+export function shortenName(name: string): string {
+  const hash = createHash('sha256').update(name).digest('hex').slice(0, hashLength);
+  const stem = name.replaceAll(/[^\w-]/g, '_').replace(/^(?![a-zA-Z_])/, '_');
+  return `${stem.slice(0, nameLengthMax - hashLength - 1)}_${hash}`;
 }
 
 /** Request with names that a provider accepts, and the caller's names by the provider's. */

@@ -229,7 +229,7 @@ const reasoningSwitches: Readonly<Record<string, 'thinking' | 'reasoning'>> = {
 const alwaysReasoning: ReadonlySet<string> = new Set(['gemini-2.5-pro']);
 
 /** Returns the efforts and the switch of a reasoning model that is served with OpenAI's protocol. */
-export function findReasoningOptions({
+function findReasoningOptions({
   id,
   compat,
   thinkingLevelMap: levels = {},

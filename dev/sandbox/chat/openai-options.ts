@@ -19,6 +19,7 @@ const reasoningRules: readonly ReasoningRule[] = [
   { models: /^grok/, efforts: ['none', 'low', 'medium', 'high', 'xhigh'] },
   { models: /^mistral-(medium|small)/, efforts: ['none', 'high'] },
   { models: /^qwen\/qwen3\.6/, efforts: ['none', 'default'] },
+  { models: /^qwen\/qwen3\.8/, efforts: ['none', 'low', 'medium', 'high'] },
   { models: /^deepseek-(v4-pro|flash)$/, efforts: ['low', 'high', 'max'], field: 'thinking' },
   { models: /^glm-5\.[23]/, efforts: ['low', 'high', 'max'], field: 'thinking' },
   { models: /^(glm|kimi-k2|mimo)/, efforts: [], field: 'thinking' },

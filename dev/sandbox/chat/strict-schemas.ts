@@ -35,10 +35,11 @@ export function findStrictSchemaError(schema: unknown): string | null {
   if (unknown !== undefined) return `schema: property '${unknown}' is not supported${where}`;
   if (types.includes('object') && fields['additionalProperties'] !== false)
     return "schema: For 'object' type, 'additionalProperties' must be explicitly set to false";
-  if (fields['minItems'] !== undefined && !/^[01]$/.test(String(fields['minItems'])))
+  const { minItems = 0, format = 'date' } = fields;
+  if (minItems !== 0 && minItems !== 1)
     return "schema: For 'array' type, 'minItems' values other than 0 or 1 are not supported";
-  if (fields['format'] !== undefined && !formats.test(String(fields['format'])))
-    return `schema: format '${String(fields['format'])}' is not supported`;
+  if (typeof format !== 'string' || !formats.test(format))
+    return `schema: format ${JSON.stringify(format)} is not supported`;
   const parts = [
     ...(isRecord(properties) ? Object.values(properties) : []),
     ...(isRecord(definitions) ? Object.values(definitions) : []),
