@@ -1,5 +1,6 @@
 /** /api/v1/studio/bulk: starts, gets, lists and changes bulk jobs. */
 import { isArchived } from '../../ledger/ledger-reads.ts';
+import { formatJsonLine } from '../../domain/event-lines.ts';
 import { PassThrough, Readable } from 'node:stream';
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
@@ -126,7 +127,7 @@ async function* writeResults(
   for await (const portion of bulkReads.results(bulk, afterEnd)) {
     const results = await Promise.all(portion.map((item) => bulkView.result(item)));
     yield results
-      .map((result) => (format === 'csv' ? formatResultRow(result) : `${JSON.stringify(result)}\n`))
+      .map((result) => (format === 'csv' ? formatResultRow(result) : `${formatJsonLine(result)}\n`))
       .join('');
   }
 }

@@ -5,6 +5,7 @@
 import type { ChatRun } from '../../chat/chat-run.ts';
 import type { AnsweringChat } from '../../chat/chat-telemetry.ts';
 import { listIgnoredHints } from '../../chat/protocols/hints.ts';
+import { listIgnoredReasoning } from '../../chat/protocols/reasoning-options.ts';
 import { assert } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { Config } from '../../platform/config.ts';
@@ -168,7 +169,10 @@ function nameIgnoredFields(
   rename: AnswerFormat['rename'],
 ): void {
   const model = models.find(({ id }) => id === chat.servedBy.model) ?? models[0];
-  const hints = listIgnoredHints(model, request.body).map(rename);
+  const hints = [
+    ...listIgnoredHints(model, request.body).map(rename),
+    ...listIgnoredReasoning(model, request.body),
+  ];
   const unknown = ctx.response.get(ignoredFieldsHeader);
   const ignored = [unknown, ...(request.ignored ?? []), ...hints].filter(Boolean);
   if (ignored.length > 0) ctx.set(ignoredFieldsHeader, ignored.join(', '));

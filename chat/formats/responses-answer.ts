@@ -7,6 +7,7 @@ import type { ChatBill } from '../chat-run.ts';
 import type { GatewayError } from '../../domain/errors.ts';
 import { asText, isRecord, type JsonObject } from '../../domain/json.ts';
 import { toOpenaiCode, formatOpenaiError } from '../../domain/error-bodies.ts';
+import { formatEvent } from '../../domain/event-lines.ts';
 import {
   commentKeepalive,
   formatTried,
@@ -288,12 +289,13 @@ function formatUsage({ usage }: ChatBill): object {
 /** Returns the response fields that repeat fields of the request. */
 function formatSettings({ body, maxTokens, metadata }: ChatContext['request']): object {
   const { tools = [], tool_choice: choice = 'auto', response_format: format } = body;
+  const { mode, effort = null } = body.reasoning ?? {};
   return {
     instructions: null,
     max_output_tokens: maxTokens,
     metadata: metadata ?? {},
     parallel_tool_calls: body.parallel_tool_calls ?? true,
-    reasoning: { effort: body.reasoning_effort ?? null, summary: null },
+    reasoning: { effort: mode === 'off' ? 'none' : effort, summary: null },
     temperature: body.temperature ?? null,
     text: {
       format: formatTextFormat(format),
@@ -375,16 +377,16 @@ export function createResponsesPresentation(): Presentation {
   let restorer: ToolRestorer | null = null;
   let sequenceNumber = 0;
 
-  const formatEvent = ({ type, ...fields }: ResponseEvent): string => {
+  const formatNext = ({ type, ...fields }: ResponseEvent): string => {
     const data = { type, sequence_number: sequenceNumber, ...fields };
     sequenceNumber += 1;
-    return `event: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
+    return formatEvent(data, type);
   };
   const formatEvents = (context: ChatContext, events: readonly ResponseEvent[]): string => {
     restorer ??= new ToolRestorer(context.request.toolForms);
     return events
       .flatMap((event) => restorer?.events(event) ?? [])
-      .map(formatEvent)
+      .map(formatNext)
       .join('');
   };
   /** Returns the output items, and at the first call also the events that start the stream. */
@@ -392,8 +394,8 @@ export function createResponsesPresentation(): Presentation {
     if (items) return { items, text: '' };
     items = new ResponseItems(context.chat.id);
     const response = formatResponse(context, createdAt, { status: 'in_progress', output: [] });
-    const created = formatEvent({ type: 'response.created', response });
-    return { items, text: created + formatEvent({ type: 'response.in_progress', response }) };
+    const created = formatNext({ type: 'response.created', response });
+    return { items, text: created + formatNext({ type: 'response.in_progress', response }) };
   };
 
   return {

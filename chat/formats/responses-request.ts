@@ -11,7 +11,7 @@ import { metadataSchema, nullIfEmpty } from '../../domain/metadata.ts';
 import type { ChatRequest } from './chat-fields.ts';
 import { openaiFields, sharedFields } from './completions-request.ts';
 import { nameSchema, createRejectedField, textSchema, withoutNulls } from './chat-fields.ts';
-import { effortSchema } from './reasoning.ts';
+import { convertReasoning, effortSchema } from './reasoning.ts';
 import { inputSchema } from './responses-input.ts';
 import { notStoredReason } from './responses-input.ts';
 import { flattenTools, toFunctionName, toolsSchema } from './responses-tools.ts';
@@ -121,9 +121,9 @@ function convertOptions(wire: WireRequest): Omit<ChatBody, 'messages'> {
       prompt_cache_key: wire.prompt_cache_key,
       prompt_cache_retention: wire.prompt_cache_retention,
       safety_identifier: wire.safety_identifier,
-      reasoning_effort: reasoning?.effort,
       verbosity: output?.verbosity,
     }),
+    ...convertReasoning({ reasoning: reasoning && { effort: reasoning.effort } }),
     ...(format && format.type !== 'text' && { response_format: convertFormat(format) }),
   };
 }
