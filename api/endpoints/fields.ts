@@ -66,10 +66,19 @@ export const operatorFieldsBody = z.strictObject(operatorFields);
  * contains. Other texts, booleans and lists are rejected, because such a number decides a price.
  */
 export const wholeNumber = (max: number) =>
-  z.preprocess(
-    (value) => (typeof value === 'string' && /^\d{1,9}$/.test(value) ? Number(value) : value),
-    z.number().int().min(1).max(max),
-  );
+  z
+    .preprocess(
+      (value) => (typeof value === 'string' && /^\d{1,9}$/.test(value) ? Number(value) : value),
+      z.number().int().min(1).max(max),
+    )
+    .meta({
+      override: {
+        anyOf: [
+          { type: 'integer', minimum: 1, maximum: max },
+          { type: 'string', pattern: '^\\d{1,9}$' },
+        ],
+      },
+    });
 
 /** Schema of `limit`, the page size of the operators' lists, in items. */
 export const pageLimit = z.coerce.number().int().min(1).max(200).default(50);

@@ -5,7 +5,7 @@ import { errorFormatters, errorSchemas } from '../../domain/error-bodies.ts';
 import { fieldError } from '../../domain/errors.ts';
 import { formatReceived } from '../../domain/field-messages.ts';
 import type { Context } from '../context.ts';
-import { time } from './fields.ts';
+import { formatModelEntry, modelEntrySchema, modelKind } from './model-entry.ts';
 import { describeConstant } from '../http/constants.ts';
 import { defineEndpoint, rawResponse, defineSection } from './endpoint.ts';
 
@@ -48,25 +48,6 @@ function findPosition(listed: readonly ChatModel[], field: string, id: string): 
   throw fieldError('INVALID_REQUEST', field, message);
 }
 
-const modelKind = z.enum(['chat', 'embedding']).meta({
-  description: 'Use of the model: chats, or `POST /api/v1/embeddings`.',
-});
-/** Schema of a model in a list. */
-export const modelEntrySchema = z
-  .object({
-    id: z.string(),
-    object: z.literal('model'),
-    created: z.int(),
-    owned_by: z.string(),
-    type: z.literal('model'),
-    kind: modelKind,
-    display_name: z.string(),
-    created_at: time,
-  })
-  .meta({
-    id: 'Model',
-    description: 'Model with the fields of both OpenAI’s and Anthropic’s API.',
-  });
 const legacyModel = z.object({
   id: z.string(),
   name: z.string(),
@@ -114,20 +95,6 @@ function formatModelList({ models, hasMore }: ModelPage): z.infer<typeof modelLi
     first_id: models[0]?.id ?? null,
     last_id: models.at(-1)?.id ?? null,
     models: models.map(formatLegacyEntry),
-  };
-}
-
-/** Formats a model with the fields of OpenAI's and Anthropic's APIs. */
-function formatModelEntry(model: ChatModel): z.infer<typeof modelEntrySchema> {
-  return {
-    id: model.id,
-    object: 'model',
-    created: model.created,
-    owned_by: model.ownedBy,
-    type: 'model',
-    kind: getKind(model),
-    display_name: model.name,
-    created_at: new Date(model.created * 1000).toISOString().replace('.000Z', 'Z'),
   };
 }
 
@@ -186,12 +153,24 @@ export const models = defineSection('Chat', {
     description:
       'The list has the models that a chat can use; `kind=embedding` lists those of `POST /api/v1/embeddings`.',
     request: {
-      query: pagingSchema.extend({ kind: modelEntrySchema.shape.kind.default('chat') }),
+      query: pagingSchema.extend({
+        kind: modelKind.default('chat'),
+        client_version: z.string().max(64).optional().meta({
+          description:
+            'Sent by Codex, which then expects entries of its own format. The list is empty, so that Codex uses its own.',
+        }),
+      }),
     },
     response: rawResponse,
     responses: describeConstant(modelListSchema),
     errors: ['CONFLICTING_FIELDS'],
-    async handle({ ctx, query: { kind, ...query } }, { chatCatalog, constants }) {
+    async handle({ ctx, query: { kind, client_version: codexVersion, ...query } }, services) {
+      const { chatCatalog, constants } = services;
+      if (codexVersion !== undefined) {
+        // An entry in Codex's format replaces its instructions for the model.
+        ctx.body = formatModelList({ models: [], hasMore: false });
+        return;
+      }
       const allModels = chatCatalog.listCurrent().filter((model) => getKind(model) === kind);
       if (Object.values(query).some((value) => value !== undefined)) {
         ctx.body = formatModelList(selectPage(allModels, query));
