@@ -3,6 +3,7 @@ import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/
 import { createOwnApiClient, createMcpServer } from '../mcp/mcp-server.ts';
 import { closedSignal } from '../middleware/request-shares.ts';
 import { readJson } from '../http/json-body.ts';
+import { unbuffered } from '../http/kept-answer.ts';
 import { dataUrlBodyBytesMax } from './studio-body.ts';
 import { defineEndpoint, rawResponse } from './endpoint.ts';
 
@@ -50,5 +51,6 @@ export const mcp = defineEndpoint({
     // The transport sets keep-alive also for a client that closes its connection.
     response.headers.delete('connection');
     ctx.body = response;
+    ctx.set(unbuffered);
   },
 });
