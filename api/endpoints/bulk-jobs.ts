@@ -30,7 +30,7 @@ import {
   type Endpoint,
   type EndpointCall,
 } from './endpoint.ts';
-import { dataSchema, pageSchema, pathId, toData, toPage } from './fields.ts';
+import { dataSchema, pageSchema, pathId, showInTurns, toData, toPage } from './fields.ts';
 
 const path = '/api/v1/studio/bulk';
 const bulkRequest = { params: z.object({ bulkId: pathId('bulk') }) };
@@ -117,18 +117,34 @@ const limitFields = z.strictObject({
   concurrency: bulkOptions.concurrency.unwrap().optional(),
 });
 
-/** Sends the results after a number in portions, as NDJSON or CSV. */
+/**
+ * Yields the results after a number in portions, as NDJSON or CSV. `takeTurn` is awaited before each
+ * portion, and returns the function that ends its turn.
+ */
 async function* writeResults(
   bulk: BulkRecord,
   { format, bom, afterEnd }: { format: 'ndjson' | 'csv'; bom: 'true' | 'false'; afterEnd: number },
   { bulkReads, bulkView }: Pick<Composition, 'bulkReads' | 'bulkView'>,
+  takeTurn: () => Promise<() => void>,
 ): AsyncGenerator<string> {
   if (format === 'csv') yield formatCsvHeader(resultColumns, bom);
-  for await (const portion of bulkReads.results(bulk, afterEnd)) {
-    const results = await Promise.all(portion.map((item) => bulkView.result(item)));
-    yield results
-      .map((result) => (format === 'csv' ? formatResultRow(result) : `${formatJsonLine(result)}\n`))
-      .join('');
+  const portions = bulkReads.results(bulk, afterEnd);
+  for (;;) {
+    const endTurn = await takeTurn();
+    let text: string;
+    try {
+      const portion = await portions.next();
+      if (portion.done) return;
+      const results = await Promise.all(portion.value.map((item) => bulkView.result(item)));
+      text = results
+        .map((result) =>
+          format === 'csv' ? formatResultRow(result) : `${formatJsonLine(result)}\n`,
+        )
+        .join('');
+    } finally {
+      endTurn();
+    }
+    yield text;
   }
 }
 
@@ -273,7 +289,8 @@ export const studioBulk = defineSection('Bulk jobs', {
       const bulk = await findBulk(call, services);
       const afterIndex = cursor === undefined ? undefined : Number(cursor);
       const rows = await services.bulkReads.items(bulk, { state, afterIndex, limit: limit + 1 });
-      const items = await Promise.all(rows.map(services.bulkView.item));
+      const { organizationId } = call.caller;
+      const items = await showInTurns(organizationId, rows, services.bulkView.item);
       return toPage(items, { limit, cursor: 'index', show: (item) => item });
     },
   }),
@@ -312,7 +329,9 @@ export const studioBulk = defineSection('Bulk jobs', {
       ctx.type = format === 'csv' ? 'text/csv; charset=utf-8' : 'application/x-ndjson';
       ctx.status = 200;
       const listing = { format, bom, afterEnd: Number(cursor) };
-      ctx.body = Readable.from(writeResults(bulk, listing, services), { objectMode: false });
+      const takeTurn = () => services.shares.takeTurn(ctx);
+      const results = writeResults(bulk, listing, services, takeTurn);
+      ctx.body = Readable.from(results, { objectMode: false });
     },
   }),
 

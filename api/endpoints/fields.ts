@@ -1,4 +1,5 @@
 /** Schemas and helpers for request and response fields that several endpoints share. */
+import { paceWork } from '../../platform/work-turns.ts';
 import { z } from 'zod';
 import type { RecordFilter } from '../../platform/record-lists.ts';
 import { idPattern, type IdKind } from '../../domain/ids.ts';
@@ -147,6 +148,24 @@ export function toPage<Row, Shown>(
     hasMore,
     nextCursor: hasMore && lastRow ? String(lastRow[cursor]) : null,
   };
+}
+
+/**
+ * Renders rows one after the other, in turns of their organization: a page of pipelines takes many
+ * milliseconds.
+ */
+export async function showInTurns<Row, Shown>(
+  organizationId: string,
+  rows: readonly Row[],
+  show: (row: Row) => Promise<Shown>,
+): Promise<Shown[]> {
+  const pace = paceWork(organizationId);
+  const shown: Shown[] = [];
+  for (const row of rows) {
+    await pace();
+    shown.push(await show(row));
+  }
+  return shown;
 }
 
 /** Pattern of a date and time without a time zone. */

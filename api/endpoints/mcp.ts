@@ -8,6 +8,7 @@ import { createOwnApiClient, createMcpServer } from '../mcp/mcp-server.ts';
 import { isAllowedOrigin } from '../middleware/cors.ts';
 import { closedSignal } from '../middleware/request-shares.ts';
 import { readJson } from '../http/json-body.ts';
+import { unbuffered } from '../http/kept-answer.ts';
 import { dataUrlBodyBytesMax } from './studio-body.ts';
 import { defineEndpoint, rawResponse } from './endpoint.ts';
 
@@ -68,5 +69,6 @@ export const mcp = defineEndpoint({
     // The transport sets keep-alive also for a client that closes its connection.
     response.headers.delete('connection');
     ctx.body = response;
+    ctx.set(unbuffered);
   },
 });

@@ -3,7 +3,6 @@
  * and activates the bulk job when all have arrived. Until then, no other request sees it, and an error deletes it.
  */
 import { createHash } from 'node:crypto';
-import { setImmediate as serveOtherRequests } from 'node:timers/promises';
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
 import { creditsFromMicro, microFromCredits, reserveResult } from '../../domain/credits.ts';
@@ -16,9 +15,11 @@ import { claimCondition, claimKey, isKeyUsed, type ClaimResult } from '../../led
 import { throwRejection } from '../../ledger/ledger.ts';
 import type { Config } from '../../platform/config.ts';
 import { command, type DatabasePool } from '../../platform/database.ts';
+import { paceWork } from '../../platform/work-turns.ts';
 import type { RequestCaller } from '../requests/request-draft.ts';
 import { webhookUrlLengthMax } from '../requests/webhook-fields.ts';
 import {
+  countSteps,
   defaultsSchema,
   priceItem,
   type ItemOwner,
@@ -31,8 +32,10 @@ export const bulkItemsMax = 10_000;
 const concurrencyMax = 64;
 /** Maximum number of invalid items that an error names. */
 const invalidShownMax = 50;
-/** Number of items that are checked at the same time. */
-const portionItems = 20;
+/** Maximum number of steps of all items; an item that is no pipeline is one step. */
+export const bulkStepsMax = 40_000;
+/** Number of steps that are checked at the same time. */
+const portionSteps = 20;
 /** Number of items that are stored with one statement. */
 const storedTogether = 200;
 
@@ -134,6 +137,7 @@ export async function checkItems(
     invalidItems: [],
   };
   const ids = new Map<string, number>();
+  const pace = paceWork(request.caller.organizationId);
 
   function addInvalid(error: GatewayError): void {
     checked.invalid += 1;
@@ -144,12 +148,12 @@ export async function checkItems(
   async function check(items: readonly ReceivedItem[]): Promise<void> {
     if (request.signal.aborted)
       throw new GatewayError('CANCELED', 'The client closed the connection.');
-    const results = await Promise.allSettled(
-      items.map((item) => {
-        if ('error' in item) return Promise.reject(item.error);
-        return priceItem(item, owner, services);
-      }),
-    );
+    const pending: Promise<PricedItem>[] = [];
+    for (const item of items) {
+      await pace();
+      pending.push('error' in item ? Promise.reject(item.error) : priceItem(item, owner, services));
+    }
+    const results = await Promise.allSettled(pending);
     const valid: PricedItem[] = [];
     for (const result of results) {
       if (result.status === 'rejected') {
@@ -174,10 +178,9 @@ export async function checkItems(
     }
     const isRejected = checked.invalid > 0 && !request.options.skipInvalid;
     if (!isRejected) await store(valid);
-    await serveOtherRequests();
   }
 
-  await forEachPortion(request.items, check);
+  await forEachPortion(request, check);
   const isEmpty = checked.count + checked.invalid === 0;
   if (isEmpty)
     throw fieldError('INVALID_REQUEST', 'items', 'must contain at least one item; received none');
@@ -189,22 +192,32 @@ export async function checkItems(
   return checked;
 }
 
-/** Calls a function with portions of the items. @throws GatewayError if there are too many items */
+/**
+ * Calls a function with portions of the items.
+ * @throws GatewayError INVALID_REQUEST if there are too many items or steps
+ */
 async function forEachPortion(
-  items: BulkRequest['items'],
+  { items, options: { defaults } }: Pick<BulkRequest, 'items' | 'options'>,
   run: (portion: readonly ReceivedItem[]) => Promise<void>,
 ): Promise<void> {
   let portion: ReceivedItem[] = [];
-  let count = 0;
+  let [count, steps, stepsOfPortion] = [0, 0, 0];
   for await (const item of items) {
     count += 1;
     if (count > bulkItemsMax) {
       throw fieldError('INVALID_REQUEST', 'items', `must contain at most ${bulkItemsMax} items`);
     }
+    const stepsOfItem = 'value' in item ? countSteps(item.value, defaults) : 1;
+    steps += stepsOfItem;
+    if (steps > bulkStepsMax) {
+      const message = `must contain at most ${bulkStepsMax} steps in all pipelines together; another item counts as one step`;
+      throw fieldError('INVALID_REQUEST', 'items', message);
+    }
+    stepsOfPortion += stepsOfItem;
     portion.push(item);
-    if (portion.length < portionItems) continue;
+    if (stepsOfPortion < portionSteps) continue;
     await run(portion);
-    portion = [];
+    [portion, stepsOfPortion] = [[], 0];
   }
   if (portion.length > 0) await run(portion);
 }
@@ -272,7 +285,8 @@ export async function acceptBulk(
   const request = { ...submission, items: received.items };
   if (await isKeyUsed(pool, submission.caller.organizationId, submission.idempotencyKey)) {
     // A repeated request gets the first answer, also if its items would be invalid by now.
-    await forEachPortion(received.items, () => serveOtherRequests());
+    const pace = paceWork(submission.caller.organizationId);
+    await forEachPortion(request, pace);
     return replayEarlier(request, { bulkId, hash: received.digest() }, deps);
   }
   await insertBulk(deps, bulkId, submission);
