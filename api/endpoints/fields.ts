@@ -187,7 +187,7 @@ export const recordFilter = {
   keyId: idField('key')
     .optional()
     .meta({ description: 'Return only items whose request was sent with this API key.' }),
-  after: filterTime.meta({ description: 'Return only items created at or after this time.' }),
+  after: filterTime.meta({ description: 'Return only items created strictly after this time.' }),
   before: filterTime.meta({ description: 'Return only items created before this time.' }),
   metadata: metadataFilter,
 };
@@ -202,7 +202,8 @@ const filter = z.object(recordFilter);
 
 /**
  * Converts parsed `recordFilter` parameters to the filter of a database query. Times are in Unix
- * milliseconds.
+ * milliseconds. A list begins strictly after `after` (spec §4.4), so a client that passes the time of its
+ * newest record, which responses round down to a millisecond, does not receive this record again.
  */
 export function toRecordFilter({
   model,
@@ -211,9 +212,17 @@ export function toRecordFilter({
   before,
   metadata,
 }: z.infer<typeof filter>): RecordFilter {
-  return { model, keyId, metadata, afterMs: parseMs(after), beforeMs: parseMs(before) };
+  const afterMs = parseMs(after);
+  return {
+    model,
+    keyId,
+    metadata,
+    afterMs: afterMs === undefined ? undefined : afterMs + 1,
+    beforeMs: parseMs(before),
+  };
 }
 
-function parseMs(text: string | undefined): number | undefined {
+/** Parses a time of a query, in Unix milliseconds. */
+export function parseMs(text: string | undefined): number | undefined {
   return text === undefined ? undefined : Date.parse(text);
 }

@@ -9,7 +9,7 @@ import { isoTime, toResponse } from '../../domain/json.ts';
 import { isMetadataName } from '../../domain/metadata.ts';
 import type { RecordFilter } from '../../platform/record-lists.ts';
 import { csvFields, escapeFormula, formatCsvHeader, formatCsvRow } from '../http/csv.ts';
-import { time, toRecordFilter } from './fields.ts';
+import { parseMs, time, toRecordFilter } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 import { usageFilter } from './usage.ts';
 
@@ -48,6 +48,10 @@ const query = z.strictObject({
       'Time at which an amount counts: `created`, when its job or chat was created; `booked`, when it was charged or refunded, so that a later refund changes no earlier day. `booked` requires `after` and `before` at midnight UTC, and has no metadata.',
   }),
   ...usageFilter,
+  after: usageFilter.after.meta({
+    description:
+      'Start of the period, inclusive: the report of a month and that of the next one neither overlap nor omit anything.',
+  }),
   format: z
     .enum(['json', 'csv'])
     .optional()
@@ -105,7 +109,10 @@ export const usageSummary = defineSection('Usage', {
       { usageSums },
     ) {
       const { by } = selection;
-      const { afterMs, beforeMs, ...filter } = completePeriod(toRecordFilter(selection), by);
+      const { afterMs, beforeMs, ...filter } = completePeriod(
+        { ...toRecordFilter(selection), afterMs: parseMs(selection.after) },
+        by,
+      );
       if (by === 'booked') throwIfNotBookable({ afterMs, beforeMs, ...filter }, groups);
       const sumsByGroup = await usageSums.sum(caller.organizationId, {
         ...filter,

@@ -57,11 +57,11 @@ const money: Fault[] = [
     tests: ['test/ledger/archive.test.ts'],
   },
   {
-    name: 'a list begins after the first instant of its period',
-    file: 'platform/record-lists.ts',
-    original: 'timestamp_of_ms(${afterMs}::bigint)',
-    planted: 'timestamp_of_ms(${afterMs + 1}::bigint)',
-    tests: ['test/api/usage.test.ts'],
+    name: 'a list repeats the record whose time is `after`',
+    file: 'api/endpoints/fields.ts',
+    original: 'undefined : afterMs + 1',
+    planted: 'undefined : afterMs',
+    tests: ['test/journeys/metadata.test.ts', 'test/api/usage.test.ts'],
   },
   {
     name: 'an archived day also counts in the period before it',

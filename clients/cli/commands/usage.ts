@@ -55,7 +55,7 @@ export function createUsageCommand(): Command {
       'show totals grouped by day, month, model, key, type or metadata.<name> (comma-separated)',
     )
     .option('--booked', 'with --by: count amounts on the day of their charge or refund')
-    .option('--after <time>', 'only usage at or after this ISO 8601 time')
+    .option('--after <time>', 'only usage after this ISO 8601 time; with --by also at this time')
     .option('--before <time>', 'only usage before this ISO 8601 time')
     .option('--key <keyId>', 'only usage by this key')
     .option('--model <id>', 'only usage of this model')
