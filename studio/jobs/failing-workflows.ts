@@ -107,7 +107,9 @@ type HistoryEvent = NonNullable<
 >[number];
 
 /** Returns the id of the event that ends the first workflow task; null if no task has ended. */
-export function findFirstTaskEnd(events: readonly HistoryEvent[]): NonNullable<HistoryEvent['eventId']> | null {
+export function findFirstTaskEnd(
+  events: readonly HistoryEvent[],
+): NonNullable<HistoryEvent['eventId']> | null {
   const end = events.find(
     (event) =>
       event.workflowTaskCompletedEventAttributes ??
