@@ -7,6 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { ChatRun } from '../../chat/chat-run.ts';
 import type { AnsweringChat } from '../../chat/chat-telemetry.ts';
 import { listIgnoredHints } from '../../chat/protocols/hints.ts';
+import { listIgnoredReasoning } from '../../chat/protocols/reasoning-options.ts';
 import { assert, GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { Config } from '../../platform/config.ts';
@@ -231,7 +232,10 @@ function listIgnored(
   rename: AnswerFormat['rename'],
 ): Record<string, string> {
   const model = models.find(({ id }) => id === chat.servedBy.model) ?? models[0];
-  const hints = listIgnoredHints(model, request.body).map(rename);
+  const hints = [
+    ...listIgnoredHints(model, request.body).map(rename),
+    ...listIgnoredReasoning(model, request.body),
+  ];
   const unknown = ctx.response.get(ignoredFieldsHeader);
   const ignored = [unknown, ...(request.ignored ?? []), ...hints].filter(Boolean);
   return ignored.length > 0 ? { [ignoredFieldsHeader]: ignored.join(', ') } : {};

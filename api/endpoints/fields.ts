@@ -67,10 +67,19 @@ export const operatorFieldsBody = z.strictObject(operatorFields);
  * contains. Other texts, booleans and lists are rejected, because such a number decides a price.
  */
 export const wholeNumber = (max: number) =>
-  z.preprocess(
-    (value) => (typeof value === 'string' && /^\d{1,9}$/.test(value) ? Number(value) : value),
-    z.number().int().min(1).max(max),
-  );
+  z
+    .preprocess(
+      (value) => (typeof value === 'string' && /^\d{1,9}$/.test(value) ? Number(value) : value),
+      z.number().int().min(1).max(max),
+    )
+    .meta({
+      override: {
+        anyOf: [
+          { type: 'integer', minimum: 1, maximum: max },
+          { type: 'string', pattern: '^\\d{1,9}$' },
+        ],
+      },
+    });
 
 /** Schema of `limit`, the page size of the operators' lists, in items. */
 export const pageLimit = z.coerce.number().int().min(1).max(200).default(50);
@@ -178,8 +187,8 @@ export const recordFilter = {
   keyId: idField('key')
     .optional()
     .meta({ description: 'Return only items whose request was sent with this API key.' }),
-  after: filterTime.meta({ description: 'Return only items created strictly after this time.' }),
-  before: filterTime.meta({ description: 'Return only items created strictly before this time.' }),
+  after: filterTime.meta({ description: 'Return only items created at or after this time.' }),
+  before: filterTime.meta({ description: 'Return only items created before this time.' }),
   metadata: metadataFilter,
 };
 

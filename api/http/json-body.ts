@@ -2,6 +2,7 @@
 import { GatewayError, fieldError } from '../../domain/errors.ts';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { setImmediate as serveOtherRequests } from 'node:timers/promises';
+import { parseExact } from '../../domain/exact-numbers.ts';
 import { findUnstorable, isRecord, isStorable } from '../../domain/json.ts';
 import { runInTurn } from '../../platform/work-turns.ts';
 import type { Context } from '../context.ts';
@@ -264,22 +265,25 @@ interface JsonLimits {
   valuesMax?: number | undefined;
   /** Called before a text that Postgres cannot store is rejected. */
   repair?: BodyRepair | undefined;
+  /** Names of the fields in which numbers keep their digits. */
+  exactFields?: ReadonlySet<string> | undefined;
 }
 
 /** Reads a JSON object. @throws GatewayError INVALID_REQUEST, and the errors of `readBody` */
 export async function readJson(
   ctx: Context,
-  { bytesMax = jsonBytesMax, valuesMax, repair }: JsonLimits = {},
+  { bytesMax = jsonBytesMax, valuesMax, repair, exactFields }: JsonLimits = {},
 ): Promise<Record<string, unknown>> {
   if (!isJson(ctx.headers)) {
     throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'Send the body as application/json.');
   }
   const meter = new JsonMeter(valuesMax);
   const bytes = await readBody(ctx, bytesMax, (chunk) => meter.count(chunk));
-  if (bytes.length <= oneStepBytesMax) return checkStorable(parseObject(decodeUtf8(bytes)), repair);
+  if (bytes.length <= oneStepBytesMax)
+    return checkStorable(parseObject(decodeUtf8(bytes), exactFields), repair);
   const owner = findOwner(ctx);
   const text = await runInTurn(owner, () => decodeUtf8(bytes));
-  const value = await runInTurn(owner, () => parseObject(text));
+  const value = await runInTurn(owner, () => parseObject(text, exactFields));
   await runInTurn(owner, () => checkStorable(value, repair));
   await serveOtherRequests();
   return value;
@@ -304,10 +308,10 @@ function decodeUtf8(bytes: Buffer): string {
   }
 }
 
-function parseObject(text: string): Record<string, unknown> {
+function parseObject(text: string, exactFields?: ReadonlySet<string>): Record<string, unknown> {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = exactFields?.size ? parseExact(text, exactFields) : JSON.parse(text);
   } catch {
     if (text.length > oneStepBytesMax) throw invalidBodyError('must be JSON');
     const { line, column } = findJsonError(text);

@@ -1435,7 +1435,7 @@ export interface components {
             status: "waiting" | "running" | "completed" | "failed" | "skipped" | "canceled";
             /** @description Job whose result the step has taken over; null if the step runs. */
             takenFrom: string | null;
-            /** @description Maximum price, which is reserved. */
+            /** @description Most that the step is charged: its reserved price, and what a provider may report beyond the measured length of a recording. */
             maxCredits: number;
             /** @description Charged credits; 0 until the job has ended. */
             credits: number;
@@ -1603,8 +1603,10 @@ export interface components {
         StudioEstimate: {
             type: string;
             model: string | null;
-            /** @description Credits that the request reserves: the maximum that it can cost. */
+            /** @description Credits that the request reserves. */
             credits: number;
+            /** @description Most that the request is charged. More than `credits` only where a provider may report a longer recording than was measured. */
+            maxCredits: number;
             items: {
                 unit: string;
                 quantity: number;
@@ -1619,8 +1621,10 @@ export interface components {
                 id: string;
                 use: string;
                 model: string | null;
-                /** @description Maximum price of the step. */
+                /** @description Reserved price of the step. */
                 credits: number;
+                /** @description Most that the step is charged. */
+                maxCredits: number;
                 expectedCredits: number;
             }[];
         };
@@ -2109,7 +2113,7 @@ export interface components {
             status: "waiting" | "running" | "completed" | "failed" | "skipped" | "canceled";
             /** @description Job whose result the step has taken over; null if the step runs. */
             takenFrom: string | null;
-            /** @description Maximum price, which is reserved. */
+            /** @description Most that the step is charged: its reserved price, and what a provider may report beyond the measured length of a recording. */
             maxCredits: number;
             /** @description Charged credits; 0 until the job has ended. */
             credits: number;
@@ -7542,6 +7546,8 @@ export interface operations {
         parameters: {
             query?: {
                 format?: "ndjson" | "csv";
+                /** @description With `true`, CSV begins with a byte order mark, which Excel needs for UTF-8. */
+                bom?: "true" | "false";
                 cursor?: string;
             };
             path: {
@@ -8466,6 +8472,8 @@ export interface operations {
                 status?: "reserved" | "charged" | "released";
                 /** @description Format of the response; overrides the Accept header. */
                 format?: "json" | "csv";
+                /** @description With `true`, CSV begins with a byte order mark, which Excel needs for UTF-8. */
+                bom?: "true" | "false";
             };
         };
         responses: {

@@ -9,7 +9,7 @@ import { creditsFromMicro, microFromCredits, reserveResult } from '../../domain/
 import { fieldError, GatewayError, type ErrorDetail } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { bulkEvents, type BulkEventName } from '../../domain/bulk-contract.ts';
-import { asJson, type JsonObject } from '../../domain/json.ts';
+import { asJson, isRecord, type JsonObject } from '../../domain/json.ts';
 import { metadataFields } from '../../domain/metadata.ts';
 import { claimCondition, claimKey, isKeyUsed, type ClaimResult } from '../../ledger/claims.ts';
 import { throwRejection } from '../../ledger/ledger.ts';
@@ -404,12 +404,22 @@ function hashItems(items: BulkRequest['items']) {
   async function* read(): AsyncGenerator<ReceivedItem> {
     for await (const item of items) {
       const sent = 'value' in item ? item.value : item.error.details;
-      hash.update(`${JSON.stringify(sent)}\n`);
+      hash.update(`${stringifySorted(sent)}\n`);
       yield item;
     }
   }
   return { items: read(), digest: () => hash.digest('hex') };
 }
+
+/** Renders a value as JSON whose fields are sorted by name, because JSON objects have no order. */
+const stringifySorted = (sent: unknown): string =>
+  JSON.stringify(sent, (_, value: unknown) =>
+    isRecord(value)
+      ? Object.fromEntries(
+          Object.entries(value).toSorted(([one], [other]) => (one < other ? -1 : 1)),
+        )
+      : value,
+  );
 
 type ReceivedBulk = { bulkId: string; hash: string };
 
@@ -420,7 +430,7 @@ async function claim(
   { bulkId, hash }: ReceivedBulk,
 ): Promise<ClaimResult | null> {
   if (idempotencyKey === null) return null;
-  const body = { options, hash };
+  const body = stringifySorted({ options, hash });
   const request = { organizationId, path: '/studio/bulk', body, subjectId: bulkId };
   return claimKey(connection, { ...request, idempotencyKey });
 }

@@ -155,8 +155,8 @@ async function withPrefix<Result>(
 }
 
 /** Builds the request of a stored item. */
-function buildRequest(
-  { type, request, webhook, metadata }: StoredItem,
+export function buildRequest(
+  { type, request, webhook, metadata }: Omit<StoredItem, 'index'>,
   sender: Pick<StudioRequest, 'caller' | 'countCopied'>,
 ): StudioRequest {
   const capability = findCapability(type);

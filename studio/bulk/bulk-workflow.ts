@@ -6,12 +6,18 @@ import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { bulkChanged, bulkWorkflowType, type BulkInput } from '../../domain/bulk-contract.ts';
-import { searchAttributes, studioTaskQueue, webhookTaskQueue } from '../../domain/job-contract.ts';
+import {
+  searchAttributes,
+  studioTaskQueue,
+  webhookTaskQueue,
+  workflowTaskTimeout,
+} from '../../domain/job-contract.ts';
 import { forEachIsolated, type IsolationReport } from '../../platform/background.ts';
 import type { Config } from '../../platform/config.ts';
 import { command, type DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import { callTemporal } from '../../platform/temporal.ts';
+import { findLostStarts } from './lost-starts.ts';
 
 interface BulkWorkflowDeps {
   pool: DatabasePool;
@@ -55,6 +61,7 @@ async function signal(
       workflowId: id,
       taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
       args: [input],
+      workflowTaskTimeout,
       signal: bulkChanged,
       typedSearchAttributes: [
         { key: searchAttributes.organizationId, value: organizationId },
@@ -98,7 +105,11 @@ async function sweepOne(deps: BulkWorkflowDeps, bulk: BulkIds): Promise<void> {
   // Jobs that are still running are counted by the next passes.
   await pool.query(command`UPDATE bulk SET status = 'stopped', stop_reason = 'WORKFLOW_LOST', resume_at = NULL
     WHERE id = ${bulk.id} AND status IN ('in_progress', 'paused')`);
-  const step = sql.jsonb({ bulkId: bulk.id, live: [], rejected: [], itemsMax: 0 });
+  const step = sql.jsonb({
+    bulkId: bulk.id,
+    ...(await findLostStarts(deps, bulk.id, [])),
+    itemsMax: 0,
+  });
   await pool.query(command`SELECT FROM bulk_advance(${step})`);
   logger.warn({ bulkId: bulk.id }, 'sweeper.bulk_stopped');
   return undefined;

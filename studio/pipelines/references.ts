@@ -128,7 +128,8 @@ function findReference(value: Json, path: string[], context: StepContext): Found
   const takes = capability.takes ?? {};
   const [name = ''] = path;
   const isItem = path.length === 2 && /^\d+$/.test(path[1] ?? '');
-  const taken = path.length === 1 || isItem ? takes[name] : undefined;
+  const isField = path.length === 1 || isItem;
+  const taken = isField && Object.hasOwn(takes, name) ? takes[name] : undefined;
   if (!taken) {
     const names = Object.keys(takes).join(', ') || 'none';
     return fail(`takes no result of another step; fields that take one: ${names}`);

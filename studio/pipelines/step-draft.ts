@@ -318,11 +318,14 @@ function toPipelineCall(
   { first, parsed, plan, hasCallerMedia }: PlannedStep,
 ): DraftCall {
   const { references, bodyPath } = parsed;
-  const { quantityMax: _, unitPriceUsd: price, output, inputFrom, ...rest } = call;
+  const { quantityMax, unitPriceUsd: price, output, inputFrom, ...rest } = call;
   const model = output.model ?? plan.model;
+  const open = findOpenPrice(call, references);
   return {
     ...rest,
-    // The price of a step is a maximum, so reports of more units than planned are not charged.
+    // Results of earlier steps are measured by this gateway, recordings of the caller only by their
+    // containers.
+    ...(quantityMax !== undefined && !open && { quantityMax }),
     unitPriceUsd:
       typeof price === 'number'
         ? price
@@ -340,7 +343,7 @@ function toPipelineCall(
     },
     routes: call.routes.map((route) => ({ ...route, input: markFiles(route.input, references) })),
     ...(inputFrom && { inputFrom: { ...inputFrom, callIndex: first + inputFrom.callIndex } }),
-    ...findOpenPrice(call, references),
+    ...(open && { open }),
   };
 }
 

@@ -11,7 +11,7 @@ import type { Inputs } from '../../storage/inputs/inputs.ts';
 import type { Recordings } from '../../storage/inputs/recordings.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { StepPrice } from '../pipelines/step-prices.ts';
-import { priceDraft, type DraftPrice } from './planner.ts';
+import { calculateChargeMaxMicro, priceDraft, type DraftPrice } from './planner.ts';
 import type { Estimate, EstimateItem } from './prices.ts';
 import {
   authorizeRequest,
@@ -76,6 +76,9 @@ function estimateSteps(
       use,
       model,
       credits: creditsFromMicro(prices[index]?.maxMicro ?? 0),
+      maxCredits: creditsFromMicro(
+        (prices[index]?.maxMicro ?? 0) + (prices[index]?.allowanceMicro ?? 0),
+      ),
       expectedCredits: creditsFromMicro(prices[index]?.expectedMicro ?? 0),
     })),
   };
@@ -94,6 +97,7 @@ export async function estimateRequest(
     type: request.capability.type,
     model,
     credits: creditsFromMicro(price.priceMicro),
+    maxCredits: creditsFromMicro(calculateChargeMaxMicro(price)),
     items: price.calls.map(({ call, unitPriceMicro }) => toEstimateItem(call, unitPriceMicro)),
     ...(steps && estimateSteps(steps, price.steps)),
   };

@@ -372,6 +372,35 @@ describe('a bulk job', () => {
     await untilDone(first.body.data.bulkId);
   });
 
+  it('is the same for fields in another order', async () => {
+    const options = { headers: { 'idempotency-key': 'bulk-order' } };
+    const body = { prompt: 'a lamp', aspectRatio: '1:1' };
+    const reordered = { aspectRatio: '1:1', prompt: 'a lamp' };
+    const use = 'image/generate';
+    const first = await start(
+      { items: [{ id: 'a', use, body }], metadata: { team: 'ads', year: '7' } },
+      options,
+    );
+    const items = [{ body: reordered, use, id: 'a' }];
+    const second = await start({ metadata: { year: '7', team: 'ads' }, items }, options);
+    expect(second.status, JSON.stringify(second.body)).toBe(202);
+    expect(second.headers.get('idempotent-replayed')).toBe('true');
+    expect(second.body.data.bulkId).toBe(first.body.data.bulkId);
+    await untilDone(first.body.data.bulkId);
+  });
+
+  it('names NDJSON when its JSON is too large', async () => {
+    const prompt = 'x'.repeat(1000);
+    const rejected = await start({
+      items: Array.from({ length: 4500 }, () => ({ use: 'image/generate', body: { prompt } })),
+    });
+    expect(rejected.status).toBe(413);
+    expect(rejected.body).toMatchObject({
+      message:
+        'The body has more than 4194304 bytes. Send more as application/x-ndjson, an item in each line.',
+    });
+  });
+
   it('gets the first answer again, also when its files have been deleted', async () => {
     const { fileId } = await uploadFile(gateway, await drawDisc(64, 64));
     const missing = `file_${'0'.repeat(32)}`;

@@ -110,7 +110,7 @@ const money: Fault[] = [
     original: "THEN (operation->>'amount')::bigint ELSE 0 END;",
     planted:
       "THEN least((operation->>'amount')::bigint, r.amount + greatest(0, a.posted - a.reserved)) ELSE 0 END;",
-    tests: ['test/chat/uncountable-input.test.ts', 'test/chat/settlements.test.ts'],
+    tests: ['test/chat/uncountable-input.test.ts', 'test/chat/settlement-crashes.slow.test.ts'],
   },
   {
     name: 'a chat may reserve everything that is free',
@@ -281,7 +281,8 @@ const money: Fault[] = [
 const bulkSql = 'studio/bulk/bulk.sql';
 const bulkBudget = 'test/bulk/bulk-budget.slow.test.ts';
 const bulkTests = 'test/bulk/bulk.test.ts';
-const bulkRecovery = 'test/bulk/bulk-recovery.test.ts';
+const bulkStarts = 'test/bulk/bulk-starts.slow.test.ts';
+const bulkRecovery = 'test/bulk/bulk-recovery.slow.test.ts';
 
 const bulkRoomSql = 'studio/bulk/bulk-room.sql';
 const bulkRoom = 'test/bulk/bulk-room.test.ts';
@@ -373,10 +374,59 @@ const bulk: Fault[] = [
   },
   {
     name: 'an item of a bulk job whose start was lost gets another job',
+    file: bulkSql,
+    original: "coalesce(i.job_id, bulk_job_id(b.id, i.index || ' ' || i.round))",
+    planted: "bulk_job_id(b.id, i.index || ' ' || clock_timestamp())",
+    tests: [bulkStarts, bulkTests],
+  },
+  {
+    name: 'an item of a bulk job that always throws is tried forever',
     file: 'studio/bulk/bulk-advance.ts',
-    original: "jobId: jobId ?? newId('job')",
-    planted: "jobId: newId('job')",
-    tests: [bulkTests],
+    original: 'isStorage || postponed + 1 < planningAttemptsMax',
+    planted: 'isStorage || postponed + 1 < Infinity',
+    tests: [bulkStarts],
+  },
+  {
+    name: 'an item of a bulk job with a slow input delays the others',
+    file: 'studio/bulk/bulk-advance.ts',
+    original: 'const planningMaxMs = [2000, 15_000]',
+    planted: 'const planningMaxMs = [90_000, 90_000]',
+    tests: [bulkStarts],
+  },
+  {
+    name: 'an item of a bulk job that is not started any more reserves credits',
+    file: 'ledger/ledger-decisions.sql',
+    original: "AND NOT bulk_claim(operation->>'id')",
+    planted: "AND NOT bulk_claim(operation->>'id') AND false",
+    tests: [bulkStarts],
+  },
+  {
+    name: 'a late report about an unread input lets a call be sent twice',
+    file: 'providers/calls.sql',
+    original: "THEN state = 'accepted' AND operation = change->'unread' ELSE",
+    planted: "THEN state <> 'answered' ELSE",
+    tests: ['test/providers/call-records.test.ts'],
+  },
+  {
+    name: 'a call is not sent again whose provider could not read a file of the gateway',
+    file: 'workflows/provider-call.ts',
+    original: 'if (!readsStoredFile(running)) throw',
+    planted: 'if (readsStoredFile(running)) throw',
+    tests: ['test/workflows/unread-inputs.test.ts'],
+  },
+  {
+    name: 'a workflow whose task keeps failing is reset in each pass of the sweeper',
+    file: 'studio/jobs/failing-workflows.ts',
+    original: 'if (wasReset || firstTask === null) return false;',
+    planted: 'if (firstTask === null) return false;',
+    tests: ['test/outages/failing-workflows.slow.test.ts'],
+  },
+  {
+    name: 'the clock of the API decides when a job is overdue',
+    file: 'ledger/ledger-jobs.sql',
+    original: "coalesce((answer->>'createdAt')::timestamptz +",
+    planted: 'coalesce(NULL::timestamptz +',
+    tests: ['test/outages/clocks.slow.test.ts'],
   },
   {
     name: 'items of a bulk job are as urgent as single jobs',
@@ -450,6 +500,73 @@ const bulk: Fault[] = [
   },
 ];
 
+const bulkRules = 'test/bulk/bulk-rules.test.ts';
+const bulkCommands: Fault[] = [
+  {
+    name: 'one Idempotency-Key of a bulk job with another maxCredits gets the first bulk job',
+    file: 'studio/bulk/bulk-intake.ts',
+    original: 'const body = { options, hash };',
+    planted: 'const body = { options: { ...options, maxCredits: 0 }, hash };',
+    tests: [bulkRules],
+  },
+  {
+    name: 'a key that may only read resumes a bulk job',
+    file: 'studio/bulk/bulk-commands.ts',
+    original: "const startsItems = command.command === 'resume' || command.command === 'retry';",
+    planted: "const startsItems = command.command === 'retry';",
+    tests: [bulkRules],
+  },
+  {
+    name: 'a key with a limit raises the budget of another key',
+    file: 'studio/bulk/bulk-commands.ts',
+    original: 'if (isLimited) {',
+    planted: 'if (isLimited && id === null) {',
+    tests: [bulkRules],
+  },
+  {
+    name: 'a key resumes a bulk job with models that it may not use',
+    file: 'studio/bulk/bulk-commands.ts',
+    original: 'if (isRefusal) throw error;',
+    planted: 'if (isRefusal && !(error instanceof GatewayError)) throw error;',
+    tests: [bulkRules],
+  },
+  {
+    name: 'an item of a bulk job loses its own metadata',
+    file: 'studio/bulk/bulk-items.ts',
+    original: 'parseMetadata({ ...shared, ...own })',
+    planted: 'parseMetadata({ ...own, ...shared })',
+    tests: [bulkRules],
+  },
+  {
+    name: 'cancel after cancel of all items leaves the running jobs',
+    file: bulkSql,
+    original: 'b.cancels_running OR coalesce(',
+    planted: 'coalesce(',
+    tests: [bulkRules],
+  },
+  {
+    name: 'an item that costs more than a whole window stops its bulk job',
+    file: bulkSql,
+    original: "IF verdict = 'window_limit_exceeded' THEN",
+    planted: "IF verdict = 'window_limit' THEN",
+    tests: [bulkRules],
+  },
+  {
+    name: 'a bulk job whose key was rotated starts items beyond the budget of both keys',
+    file: bulkSql,
+    original: "ledger_probe(b.organization_id, caller->>'keyId', next.price)",
+    planted: 'ledger_probe(b.organization_id, NULL, next.price)',
+    tests: [bulkRules],
+  },
+  {
+    name: 'a lowered concurrency stops the counting of a bulk job',
+    file: bulkSql,
+    original: 'LIMIT greatest(0, least(',
+    planted: 'LIMIT greatest(-99, least(',
+    tests: [bulkRules],
+  },
+];
+
 const pipelineJourneys = 'test/journeys/pipelines.test.ts';
 const pipelineWorkflow = 'workflows/pipeline.ts';
 
@@ -462,6 +579,62 @@ const pipelines: Fault[] = [
     tests: [pipelineJourneys],
   },
   {
+    name: 'a recording in a pipeline costs at most its measured seconds',
+    file: 'studio/pipelines/step-draft.ts',
+    original: '...(quantityMax !== undefined && !open && { quantityMax }),',
+    planted: '',
+    tests: [pipelineJourneys, 'test/studio/pipelines.test.ts'],
+  },
+  {
+    name: 'maxCredits of a pipeline leaves out what a provider may report beyond a recording',
+    file: 'studio/requests/planner.ts',
+    original: 'if (limitMicro !== null && maxMicro > limitMicro)',
+    planted: 'if (limitMicro !== null && price.priceMicro > limitMicro)',
+    tests: ['test/studio/pipelines.test.ts'],
+  },
+  {
+    name: 'a resumed pipeline that was lost is resumed at full price',
+    file: 'studio/pipelines/resume.ts',
+    original: ': step.takenFrom !== null;',
+    planted: ': false;',
+    tests: [pipelineJourneys],
+  },
+  {
+    name: 'a failed pipeline does not store what it took over',
+    file: 'ledger/ledger.ts',
+    original: 'outputs: outputs.length > 0 ? outputs : null',
+    planted: 'outputs: null',
+    tests: [pipelineJourneys],
+  },
+  {
+    name: 'a file has another owner after the second resume',
+    file: 'activities/settle.ts',
+    original: '.filter(({ takenFrom }) => takenFrom === undefined)',
+    planted: '.filter(({ takenFrom }) => takenFrom !== parentJobId)',
+    tests: [pipelineJourneys],
+  },
+  {
+    name: 'an input whose signature was not stored needs no new body',
+    file: 'studio/requests/planner.ts',
+    original: '...(secretSteps.has(draft.id) &&',
+    planted: '...(secretSteps.has(`${draft.id}?`) &&',
+    tests: [pipelineJourneys],
+  },
+  {
+    name: 'a field is found among the members of every object',
+    file: 'studio/pipelines/references.ts',
+    original: 'isField && Object.hasOwn(takes, name) ? takes[name] : undefined',
+    planted: 'isField ? takes[name] : undefined',
+    tests: ['test/attacks/prototype-names.test.ts'],
+  },
+  {
+    name: 'a URL is looked for with an expression of quadratic time',
+    file: 'storage/inputs/inputs.ts',
+    original: 'if (/\\s/.test(text) || !URL.canParse(text)) return null;',
+    planted: 'if (!/^https?:\\/\\/\\S+\\?\\S+$/i.test(text) || !URL.canParse(text)) return null;',
+    tests: ['test/attacks/linear-expressions.test.ts'],
+  },
+  {
     name: 'a fork of a pipeline takes over the result of a dependent step',
     file: 'studio/pipelines/resume.ts',
     original: 'step.id === from || dependsOnRunning)',
@@ -471,8 +644,8 @@ const pipelines: Fault[] = [
   {
     name: 'a canceled pipeline does not pay for delivered steps',
     file: pipelineWorkflow,
-    original: 'if (run.every(({ error }) => error)) throw',
-    planted: 'if (job.signals.cancelRequested || run.every(({ error }) => error)) throw',
+    original: 'const failure = run.every(({ error }) => error)',
+    planted: 'const failure = job.signals.cancelRequested || run.every(({ error }) => error)',
     tests: [pipelineJourneys],
   },
   {
@@ -492,8 +665,8 @@ const pipelines: Fault[] = [
   {
     name: 'a failed step fails the whole pipeline',
     file: pipelineWorkflow,
-    original: 'if (run.every(({ error }) => error)) throw',
-    planted: 'if (run.some(({ error }) => error)) throw',
+    original: 'const failure = run.every(({ error }) => error)',
+    planted: 'const failure = run.some(({ error }) => error)',
     tests: ['test/workflows/pipelines.test.ts'],
   },
   {
@@ -836,14 +1009,14 @@ const access: Fault[] = [
     file: 'api/middleware/request-shares.ts',
     original: 'onceClosed(ctx, place.release);',
     planted: '',
-    tests: ['test/attacks/open-waits.test.ts'],
+    tests: ['test/attacks/open-waits.slow.test.ts'],
   },
   {
     name: 'a suspended organization keeps its event streams',
     file: 'studio/jobs/stream-timer.ts',
     original: " AND o.status = 'active'",
     planted: '',
-    tests: ['test/attacks/open-waits.test.ts'],
+    tests: ['test/attacks/open-waits.slow.test.ts'],
   },
   {
     name: 'a download with a signal has no time limit',
@@ -906,10 +1079,17 @@ const providers: Fault[] = [
   },
   {
     name: 'a paid call is sent again after its connection was reset',
-    file: 'providers/provider-http.ts',
-    original: "'ECONNREFUSED',\n",
-    planted: "'ECONNREFUSED',\n  'ECONNRESET',\n",
-    tests: ['test/journeys/audio-failures.test.ts'],
+    file: 'platform/connections.ts',
+    original: "'ERR_INVALID_ARG_TYPE']",
+    planted: "'ERR_INVALID_ARG_TYPE', 'UND_ERR_SOCKET', 'ECONNRESET']",
+    tests: ['test/providers/unsent-calls.test.ts', 'test/journeys/audio-failures.test.ts'],
+  },
+  {
+    name: 'a call whose TLS handshake failed counts as perhaps sent',
+    file: 'platform/connections.ts',
+    original: 'if (result[0]) connectErrors.add',
+    planted: "if (result[0] && 'port' in result[0]) connectErrors.add",
+    tests: ['test/providers/unsent-calls.test.ts'],
   },
   {
     name: 'the padding of a recording is charged',
@@ -1049,6 +1229,7 @@ const clients: Fault[] = [
 export const faults: readonly Fault[] = [
   ...money,
   ...bulk,
+  ...bulkCommands,
   ...pipelines,
   ...chat,
   ...conversations,

@@ -273,6 +273,10 @@ describe('GET /usage/summary', () => {
       expect(answer.headers.get('content-type')).toBe('text/csv; charset=utf-8');
       expect(await answer.text()).toBe(expected);
     }
+    const marked = await fetch(`${gateway.url}${path}&format=csv&bom=true`, {
+      headers: { authorization: `Bearer ${caller.key}` },
+    });
+    expect(Buffer.from(await marked.arrayBuffer()).toString()).toBe(`\uFEFF${expected}`);
   }
 
   it('is rejected instead of cut off when it has more than 10,000 rows', async () => {

@@ -43,7 +43,7 @@ const money = async () => ({
   account: await database.query('SELECT posted, reserved, sequence FROM account'),
   budgets: await database.query('SELECT * FROM budget_spend ORDER BY 1, 2'),
   sums: await Promise.all(
-    (['day', 'model', 'key', 'type', 'metadata.team'] as const).map((group) =>
+    (['day', 'month', 'model', 'key', 'type', 'metadata.team'] as const).map((group) =>
       sums().sum(organizationId, { groupBy: [group], limit: 10_000 }),
     ),
   ),
@@ -51,8 +51,13 @@ const money = async () => ({
     groupBy: ['day', 'key'],
     status: 'charged',
     keyId: keyIds[0],
-    afterMs: monthMs(2) - 1,
+    afterMs: monthMs(2),
     beforeMs: monthMs(0),
+    limit: 10_000,
+  }),
+  booked: await sums().sum(organizationId, {
+    by: 'booked',
+    groupBy: ['day', 'model', 'key', 'type'],
     limit: 10_000,
   }),
 });

@@ -387,22 +387,41 @@ it('an organization has a maximum number of open bulk jobs', async () => {
   });
 });
 
-it('results as CSV start no formula', async () => {
-  const id = 'x1';
+it('results as CSV keep ids, start no formula, and begin with a byte order mark on request', async () => {
+  const use = 'image/generate';
   const bulkId = await accept({
-    items: [{ id, use: 'image/generate', body: { prompt: 'a "quoted", lamp' } }],
+    items: [
+      { id: '-12', use, body: { prompt: 'a "quoted", lamp' } },
+      { id: '-a', use, body: { prompt: '[[fail:422]] a lamp' } },
+    ],
+    concurrency: 1,
   });
   await untilDone(bulkId);
-  await gateway.database.query(`UPDATE bulk_item SET item_id = '=cmd|''a,b' WHERE bulk_id = $1`, [
-    bulkId,
-  ]);
-  const response = await fetch(`${gateway.url}${path}/${bulkId}/results?format=csv`, {
-    headers: { authorization: `Bearer ${gateway.caller.key}` },
-  });
-  expect(response.headers.get('content-type')).toContain('text/csv');
-  const [head, line] = (await response.text()).split('\r\n');
-  expect(head).toBe('index,id,round,jobId,status,credits,errorCode,errorMessage,urls,data,cursor');
-  expect(line).toMatch(/^0,"'=cmd\|'a,b",1,job_\w+,completed,[\d.]+,,,http.*,1$/);
+  await gateway.database.query(
+    `UPDATE bulk_item SET error = jsonb_set(error::jsonb, '{message}', '"=cmd|''a"')
+      WHERE bulk_id = $1 AND item_id = '-a'`,
+    [bulkId],
+  );
+  const read = async (query: string): Promise<string> => {
+    const response = await fetch(`${gateway.url}${path}/${bulkId}/results?format=csv${query}`, {
+      headers: { authorization: `Bearer ${gateway.caller.key}` },
+    });
+    expect(response.headers.get('content-type')).toContain('text/csv');
+    return Buffer.from(await response.arrayBuffer()).toString();
+  };
+  const [head, ...lines] = (await read('')).split('\r\n').map((line) => line.replaceAll('"', '|'));
+  expect(head).toBe(
+    '|index|,|id|,|round|,|jobId|,|status|,|credits|,|errorCode|,|errorMessage|,|urls|,|data|,|cursor|',
+  );
+  expect(lines).toContainEqual(
+    expect.stringMatching(/^0,\|-12\|,1,\|job_\w+\|,\|completed\|,[\d.]+,,,\|http.*\|,\d$/),
+  );
+  expect(lines).toContainEqual(
+    expect.stringMatching(
+      /^1,\|-a\|,1,\|job_\w+\|,\|failed\|,0,\|PROVIDER_REJECTED_INPUT\|,\|'=cmd\|'a\|,,,\d$/,
+    ),
+  );
+  expect(await read('&bom=true')).toMatch(/^\uFEFF"index","id"/);
 });
 
 it('a pipeline is an item like any other', async () => {
