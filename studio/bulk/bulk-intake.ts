@@ -151,7 +151,11 @@ export async function checkItems(
     const pending: Promise<PricedItem>[] = [];
     for (const item of items) {
       await pace();
-      pending.push('error' in item ? Promise.reject(item.error) : priceItem(item, owner, services));
+      const checking =
+        'error' in item ? Promise.reject(item.error) : priceItem(item, owner, services);
+      // Without a handler, an error during the next wait would end the process.
+      checking.catch(() => {});
+      pending.push(checking);
     }
     const results = await Promise.allSettled(pending);
     const valid: PricedItem[] = [];

@@ -406,7 +406,52 @@ const bulkTests = 'test/bulk/bulk.test.ts';
 const bulkStarts = 'test/bulk/bulk-starts.slow.test.ts';
 const bulkRecovery = 'test/bulk/bulk-recovery.slow.test.ts';
 
+const bulkRoomSql = 'studio/bulk/bulk-room.sql';
+const bulkRoom = 'test/bulk/bulk-room.test.ts';
+
 const bulk: Fault[] = [
+  {
+    name: 'the items of other bulk jobs do not count toward the open ones',
+    file: bulkSql,
+    original: 'items + b.waiting >',
+    planted: 'b.waiting >',
+    tests: [bulkRoom],
+  },
+  {
+    name: 'resumed and retried bulk jobs pass the limits of open ones',
+    file: bulkSql,
+    original: "IF before.completed_at IS NOT NULL AND b.status = 'in_progress' THEN",
+    planted: 'IF false THEN',
+    tests: [bulkRoom],
+  },
+  {
+    name: 'bulk jobs that are being received do not count as open',
+    file: bulkRoomSql,
+    original: `'{"countsReceiving": true}'`,
+    planted: `'{}'`,
+    tests: [bulkRoom],
+  },
+  {
+    name: 'the bodies of ended items stay in the quota',
+    file: bulkRoomSql,
+    original: "ELSIF NEW.state IN ('completed', 'canceled') OR NEW.state = 'failed'",
+    planted: "ELSIF NEW.state = 'canceled' OR NEW.state = 'failed'",
+    tests: [bulkRoom],
+  },
+  {
+    name: 'the connection of a rejected body closes while the client sends',
+    file: 'api/middleware/error-handler.ts',
+    original: "if (error.code === 'REQUEST_TIMEOUT' || !isBodyArriving(ctx.req)) {",
+    planted: "if (error.code !== 'INVALID_REQUEST') {",
+    tests: ['test/attacks/large-bodies.test.ts'],
+  },
+  {
+    name: 'a repeat of a chat that runs is rejected',
+    file: 'api/endpoints/chat-answer.ts',
+    original: 'const canWait = !request.stream &&',
+    planted: 'const canWait = false &&',
+    tests: ['test/chat/idempotency.test.ts'],
+  },
   {
     name: 'the budget of a bulk job counts only charged credits',
     file: bulkSql,
