@@ -2,7 +2,7 @@
  * Draft plan of a request: its calls and inputs. A capability creates it, and the API completes it.
  */
 import type { JsonObject } from './json.ts';
-import type { JobPlan, Meter, OutputSpec, OutputVariant } from './job-plan.ts';
+import type { JobPlan, MaskArea, Meter, OutputSpec, OutputVariant } from './job-plan.ts';
 import type { InputMeasurements, MeasuredInput, MeasuredRule } from './measured-price.ts';
 import type { StepOutput } from './job-record.ts';
 import type { OpenPrice, StepReference, TakenOutputs } from './pipeline-plan.ts';
@@ -88,6 +88,8 @@ export interface DraftCall {
   planned?: PlannedMeasurements;
   /** Input whose width and height the output has: its URL or file id. */
   sizeOf?: string;
+  /** Area of the mask that is edited (`PlannedCall.maskArea`). */
+  maskArea?: MaskArea;
   /**
    * Inputs of a price that depends on results of earlier steps: those that are measured already, and
    * null for results of earlier steps.

@@ -132,6 +132,8 @@ interface GatewayErrorExtras {
   body?: Record<string, unknown> | undefined;
   /** Seconds for the `Retry-After` header. */
   retryAfterSeconds?: number | undefined;
+  /** Code of the provider's error, which OpenAI's clients receive as `code`. */
+  providerCode?: string | undefined;
   cause?: unknown;
 }
 
@@ -142,6 +144,7 @@ export class GatewayError extends Error {
   readonly details: ErrorDetail[] | undefined;
   readonly body: Record<string, unknown> | undefined;
   readonly retryAfterSeconds: number | undefined;
+  readonly providerCode: string | undefined;
 
   constructor(code: ErrorCode, message?: string, extras: GatewayErrorExtras = {}) {
     super(message ?? errorTable[code].message, { cause: extras.cause });
@@ -149,6 +152,7 @@ export class GatewayError extends Error {
     this.details = extras.details;
     this.body = extras.body;
     this.retryAfterSeconds = extras.retryAfterSeconds;
+    this.providerCode = extras.providerCode;
   }
 
   get status(): number {

@@ -103,6 +103,8 @@ const stepCall = z.object({
   state: z.string(),
   begunAtMs: z.number(),
   answeredAtMs: z.number().nullable(),
+  /** Time of the last change or notification of the call: its end, once the call has ended. */
+  changedAtMs: z.number(),
   outputs: callOutputs.nullable(),
 });
 

@@ -9,7 +9,7 @@ import type { DatabasePool } from '../../platform/database.ts';
 import { authorize } from '../../identity/access.ts';
 import { getRequiredScope } from '../capabilities/capability.ts';
 import { authorizeRequest, type RequestCaller } from '../requests/request-draft.ts';
-import { bulkLimitError } from './bulk-intake.ts';
+import { bulkLimitError, openLimits } from './bulk-intake.ts';
 import { buildRequest, storedItem } from './bulk-items.ts';
 import type { BulkRecord } from './bulk-reads.ts';
 import type { BulkWorkflows } from './bulk-workflow.ts';
@@ -37,7 +37,8 @@ interface CommandDeps {
 const refusals = {
   done: 'The bulk job has ended',
   canceled: 'The bulk job was canceled',
-  nothing: 'No item of the bulk job has failed',
+  nothing:
+    'No item of the bulk job has failed, or the bodies of the failed items have been deleted',
 };
 
 const isLimitedRow = z.object({ limited: z.boolean() });
@@ -96,8 +97,7 @@ export async function commandBulk(
   const { id: bulkId, organization_id: organizationId, status } = bulk;
   const startsItems = command.command === 'resume' || command.command === 'retry';
   if (startsItems) await authorizeStart(bulk, caller, pool);
-  const limits = { bulksMax: config.BULK_OPEN_MAX, itemsMax: config.BULK_OPEN_ITEMS_MAX };
-  const input: JsonObject = { bulkId, organizationId, ...limits, ...command };
+  const input: JsonObject = { bulkId, organizationId, ...openLimits(config), ...command };
   const result = await pool.oneFirst(
     sql.type(resultRow)`SELECT bulk_command(${sql.jsonb(input)}) AS result`,
   );

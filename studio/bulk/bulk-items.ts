@@ -4,13 +4,14 @@
  */
 import { z } from 'zod';
 import { fieldError, GatewayError, prefixError } from '../../domain/errors.ts';
-import type { JsonObject } from '../../domain/json.ts';
+import { asRecord, type JsonObject } from '../../domain/json.ts';
 import { webhookEvents } from '../../domain/job-contract.ts';
 import type { JobPlan } from '../../domain/job-plan.ts';
 import { metadataSchema, parseMetadata } from '../../domain/metadata.ts';
 import { parseWith } from '../../domain/parsing.ts';
 import { authorize } from '../../identity/access.ts';
 import type { Outbound } from '../../platform/outbound.ts';
+import { runInTurn } from '../../platform/work-turns.ts';
 import type { Webhooks } from '../../webhooks/webhooks.ts';
 import { findByUse, getRequiredScope, useOf, type Capability } from '../capabilities/capability.ts';
 import { itemBody } from '../capabilities/request-fields.ts';
@@ -107,6 +108,13 @@ export async function priceItem(
   });
 }
 
+/** Returns the number of steps of an item that has not been checked: those of a pipeline, or one. */
+export function countSteps(value: unknown, defaults: ItemDefaults = {}): number {
+  const body = { ...defaults.body, ...asRecord(asRecord(value)['body']) };
+  const { steps } = body;
+  return Array.isArray(steps) ? Math.max(1, steps.length) : 1;
+}
+
 /** Reads the fields of an item, and finds the capability that its caller may use. */
 function readItem(value: unknown, { defaults, caller }: ItemOwner) {
   const { id, use: ownUse, body: ownBody } = parseWith(itemSchema, value);
@@ -193,7 +201,8 @@ export async function planItem(
   const { storage, config } = services;
   const { organizationId } = caller;
   authorize(caller, getRequiredScope(request.capability));
-  const unmeasured = authorizeRequest(request);
+  // Planning takes CPU from the jobs of other organizations in this worker.
+  const unmeasured = await runInTurn(organizationId, () => authorizeRequest(request));
   const copies = services.copies.forRequest({ organizationId, jobId, countBytes: () => {} });
   try {
     const { request: fields, draft } = await draftRequest(request, unmeasured, {

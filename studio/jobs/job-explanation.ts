@@ -66,6 +66,13 @@ function suggestForOpenJob({ job, owner, calls }: JobEvidence): NextStep[] {
       'The workflow of the job no longer exists. Check the call with the provider, then continue or release the job. The sweeper does this within minutes.';
     return [suggestOperation('resettleJob', job.id, message)];
   }
+  if (owner.failingTask) {
+    return [
+      suggestAdvice(
+        `Its workflow cannot continue. The sweeper resets it once. If its task still fails, run a build that can continue it, or: temporal workflow reset --workflow-id ${job.id} --type FirstWorkflowTask --reason "…" (docs/runbooks/replay-failure.md). No call is sent twice.`,
+      ),
+    ];
+  }
   const pausedCall = calls.find(({ state }) => state === 'waiting');
   const hasSentCall = calls.some(({ state }) => state === 'accepted' || state === 'unknown');
   const deadline = new Date(job.deadlineAtMs).toISOString();
@@ -178,7 +185,10 @@ function listStepsOfPipelineCall(job: JobRecord, call: JobCall): readonly Step[]
     startedAtMs,
     endedAtMs: answeredAtMs ?? job.completedAtMs,
   };
-  const steps = [...listCallSteps(job, call), ...(startedAtMs === null ? [] : [store])];
+  // A call that the provider has refused has nothing to store.
+  const isRefused = isFailed && answeredAtMs === null && outputs?.error?.code !== 'STORAGE_ERROR';
+  const isStored = startedAtMs !== null && !isRefused;
+  const steps = [...listCallSteps(job, call), ...(isStored ? [store] : [])];
   return markFailure(isFailed, steps).map((one) => ({ ...one, step }));
 }
 

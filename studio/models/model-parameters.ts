@@ -149,7 +149,14 @@ export function getMissingDefaults(
 }
 
 /** Fields that control the gateway and are not sent to the provider. */
-const gatewayFields = new Set(['model', 'service', 'operation', 'async', 'persistToStorage']);
+const gatewayFields = new Set([
+  'model',
+  'service',
+  'operation',
+  'async',
+  'persistToStorage',
+  'maskArea',
+]);
 /** Fields that are allowed without a rule of the model; a rule may still limit their values. */
 const commonFields = new Set([...gatewayFields, 'prompt', 'imageUrl', 'imageUrls', 'videoUrl']);
 

@@ -57,7 +57,6 @@ export function showSteps(
       const { id, use, model, after, takenFrom, priceMicro, allowanceMicro = 0 } = step;
       const calls = (job.stepCalls ?? []).filter(({ index }) => isCallOf(step, index));
       const status = findStatus(job, step);
-      const answered = calls.map(({ answeredAtMs }) => answeredAtMs ?? 0);
       const outputs = (job.outputs ?? []).filter(({ callIndex }) => isCallOf(step, callIndex));
       return {
         id,
@@ -73,14 +72,21 @@ export function showSteps(
         startedAt: isoTime(
           calls.length > 0 ? Math.min(...calls.map((call) => call.begunAtMs)) : null,
         ),
-        completedAt: isoTime(
-          status === 'completed' && Math.max(0, ...answered) > 0 ? Math.max(...answered) : null,
-        ),
+        completedAt: isoTime(findEnd(status, calls)),
         error: toStepError(job.outputs ? finishStep(step, job.outputs) : step),
         data: status === 'completed' ? (data.get(id) ?? null) : null,
       };
     }) ?? null
   );
+}
+
+/** Finds the end of a step in Unix ms. Null while the step runs, and if it has made no call. */
+function findEnd(
+  status: ShownStep['status'],
+  calls: NonNullable<JobRecord['stepCalls']>,
+): number | null {
+  if (status === 'running' || calls.length === 0) return null;
+  return Math.max(...calls.map(({ answeredAtMs, changedAtMs }) => answeredAtMs ?? changedAtMs));
 }
 
 function findStatus(job: JobRecord, step: JobStep): ShownStep['status'] {

@@ -141,6 +141,7 @@ export function completePlan(config: Config, input: PlanInput): JobPlan {
     required: call.required,
     firstCheckMs: Math.min(calculateFirstCheckMs(call, deadlineMs), config.FIRST_CHECK_MAX_MS),
     inputFrom: call.inputFrom ?? null,
+    ...(call.maskArea && { maskArea: call.maskArea }),
     routes: findRoutes(config, call),
     ...(call.open && { open: call.open.price }),
   }));

@@ -100,14 +100,19 @@ describe('a pipeline', () => {
       { status: 'completed', error: null },
     ]);
     expect(job.billing.charged).toBeCloseTo(job.result?.steps[2]?.credits ?? 0, 6);
+    const [failed, skipped] =
+      (job as { steps?: { startedAt: string; completedAt: string }[] }).steps ?? [];
+    expect(Date.parse(failed?.completedAt ?? '')).toBeGreaterThan(
+      Date.parse(failed?.startedAt ?? ''),
+    );
+    expect(skipped).toMatchObject({ startedAt: null, completedAt: null });
     const { body } = await gateway.call<{ data: Timeline }>(
       `/api/v1/studio/jobs/${job.jobId}/timeline`,
     );
     expect(body.data.steps.map(({ step, name, state }) => [step, name, state].join(' '))).toEqual([
       ' reserve done',
       'art submit done',
-      'art wait done',
-      'art store failed',
+      'art wait failed',
       'voice submit done',
       'voice store done',
       ' charge done',
