@@ -56,6 +56,9 @@ async function restore(databaseUrl: string, { functions, rows }: Recording): Pro
       [JSON.stringify(row)],
     );
   }
+  await client.query(
+    `SELECT setval(pg_get_serial_sequence('admin_action', 'id'), coalesce(max(id), 0) + 1) FROM admin_action`,
+  );
   await client.end();
 }
 
