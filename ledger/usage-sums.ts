@@ -58,6 +58,10 @@ function sumConditions({ keyId, model, type, status }: UsageFilter): FragmentSql
   );
 }
 
+/** Builds the UTC date of a time in Unix milliseconds; null if there is none. */
+const dayOf = (ms: number | undefined): FragmentSqlToken =>
+  sql.fragment`(timestamp_of_ms(${ms ?? null}::bigint) AT TIME ZONE 'UTC')::date`;
+
 /**
  * Builds the statement that selects the usage that was booked in a period, with the columns of
  * `selectUsage`: the sums of closed days, and the ledger entries behind them.
@@ -66,11 +70,9 @@ function selectBooked(
   organizationId: string,
   { afterMs, beforeMs, ...filter }: UsageFilter,
 ): FragmentSqlToken {
-  const dayOf = (ms: number | null): FragmentSqlToken =>
-    sql.fragment`(timestamp_of_ms(${ms}::bigint) AT TIME ZONE 'UTC')::date`;
   const conditions = [
-    sql.fragment`u.day >= coalesce(${dayOf(afterMs ?? null)}, '-infinity')`,
-    sql.fragment`u.day < coalesce(${dayOf(beforeMs ?? null)}, 'infinity')`,
+    sql.fragment`u.day >= coalesce(${dayOf(afterMs)}, '-infinity')`,
+    sql.fragment`u.day < coalesce(${dayOf(beforeMs)}, 'infinity')`,
     ...sumConditions(filter),
   ];
   return sql.fragment`

@@ -15,9 +15,10 @@ export const release = packageFile.parse(
  */
 export const oldestServedRelease = '0.1.0';
 
+const numbersOf = (text: string): number[] => text.split('.').map(Number);
+
 /** Returns whether a release is newer than another one. */
 export function isNewer(one: string, other: string): boolean {
-  const numbersOf = (text: string): number[] => text.split('.').map(Number);
   const others = numbersOf(other);
   const difference = numbersOf(one).map((number, index) => number - (others[index] ?? 0));
   return (difference.find((number) => number !== 0) ?? 0) > 0;

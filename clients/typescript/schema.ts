@@ -909,8 +909,8 @@ export interface paths {
     "/api/v1/usage/summary": {
         parameters: {};
         /**
-         * Sum up usage by day, model, key, type or metadata
-         * @description The sums cover the time from `after` (default: 30 days before `before`) to `before` (default: now), at most 366 days. With `format=csv` or `Accept: text/csv` the response is CSV, in which text that looks like a formula begins with an apostrophe.
+         * Sum up usage by day, month, model, key, type or metadata
+         * @description The sums cover the time from `after` (inclusive; default: 30 days before `before`) to `before` (exclusive; default: now), at most 366 days. With `format=csv` or `Accept: text/csv` the response is CSV, in which text that looks like a formula begins with an apostrophe.
          *
          *     Scope: `usage:read`.
          */
@@ -2061,13 +2061,15 @@ export interface components {
             rows: {
                 /** Format: date */
                 day?: string;
+                /** @example 2026-01 */
+                month?: string;
                 model?: string | null;
                 keyId?: string;
                 type?: string;
                 metadata?: {
                     [key: string]: string | null;
                 };
-                /** @description Number of jobs and chats, including those that were not charged. */
+                /** @description Number of jobs and chats, including those that were not charged; with `by=booked` those that ended. */
                 requests: number;
                 /** @description Credits charged, less refunds. */
                 credits: number;
@@ -2075,7 +2077,7 @@ export interface components {
                 outputTokens: number;
             }[];
             total: {
-                /** @description Number of jobs and chats, including those that were not charged. */
+                /** @description Number of jobs and chats, including those that were not charged; with `by=booked` those that ended. */
                 requests: number;
                 /** @description Credits charged, less refunds. */
                 credits: number;
@@ -7212,9 +7214,9 @@ export interface operations {
                 model?: string;
                 /** @description Return only items whose request was sent with this API key. */
                 keyId?: string;
-                /** @description Return only items created strictly after this time. */
+                /** @description Return only items created at or after this time. */
                 after?: string;
-                /** @description Return only items created strictly before this time. */
+                /** @description Return only items created before this time. */
                 before?: string;
                 /** @description Return only items with this metadata pair, for example `metadata[team]=marketing`. Repeat the parameter to require several pairs. */
                 metadata?: {
@@ -7275,9 +7277,9 @@ export interface operations {
                 model?: string;
                 /** @description Return only items whose request was sent with this API key. */
                 keyId?: string;
-                /** @description Return only items created strictly after this time. */
+                /** @description Return only items created at or after this time. */
                 after?: string;
-                /** @description Return only items created strictly before this time. */
+                /** @description Return only items created before this time. */
                 before?: string;
                 /** @description Return only items with this metadata pair, for example `metadata[team]=marketing`. Repeat the parameter to require several pairs. */
                 metadata?: {
@@ -8514,9 +8516,9 @@ export interface operations {
                 model?: string;
                 /** @description Return only items whose request was sent with this API key. */
                 keyId?: string;
-                /** @description Return only items created strictly after this time. */
+                /** @description Return only items created at or after this time. */
                 after?: string;
-                /** @description Return only items created strictly before this time. */
+                /** @description Return only items created before this time. */
                 before?: string;
                 /** @description Return only items with this metadata pair, for example `metadata[team]=marketing`. Repeat the parameter to require several pairs. */
                 metadata?: {
@@ -8542,15 +8544,17 @@ export interface operations {
     getUsageSummary: {
         parameters: {
             query?: {
-                /** @description Up to 5 comma-separated names: `day` (UTC), `model`, `key`, `type` or `metadata.<name>`. */
+                /** @description Up to 5 comma-separated names: `day` (UTC), `month` (UTC), `model`, `key`, `type` or `metadata.<name>`. */
                 groupBy?: string;
+                /** @description Time at which an amount counts: `created`, when its job or chat was created; `booked`, when it was charged or refunded, so that a later refund changes no earlier day. `booked` requires `after` and `before` at midnight UTC, and has no metadata. */
+                by?: "created" | "booked";
                 /** @description Return only items of this model. */
                 model?: string;
                 /** @description Return only items whose request was sent with this API key. */
                 keyId?: string;
-                /** @description Return only items created strictly after this time. */
+                /** @description Return only items created at or after this time. */
                 after?: string;
-                /** @description Return only items created strictly before this time. */
+                /** @description Return only items created before this time. */
                 before?: string;
                 /** @description Return only items with this metadata pair, for example `metadata[team]=marketing`. Repeat the parameter to require several pairs. */
                 metadata?: {

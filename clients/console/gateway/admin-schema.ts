@@ -1205,9 +1205,9 @@ export interface operations {
                 search?: string;
                 /** @description Return only items of this model. */
                 model?: string;
-                /** @description Return only items created strictly after this time. */
+                /** @description Return only items created at or after this time. */
                 after?: string;
-                /** @description Return only items created strictly before this time. */
+                /** @description Return only items created before this time. */
                 before?: string;
                 limit?: number;
                 cursor?: string;

@@ -703,6 +703,7 @@ class ApiKeyMeta(TypedDict):
 
 class UsageSummaryRow(TypedDict):
     day: NotRequired[str]
+    month: NotRequired[str]
     model: NotRequired[str | None]
     keyId: NotRequired[str]
     type: NotRequired[str]
