@@ -42,7 +42,11 @@ export const files = defineEndpoint({
     });
     await sendStoredFile(ctx, storage, { key, missingMessage: missingFileMessage });
     const { contentType, filename } = await storedFiles.describe(key);
-    ctx.attachment(filename, { type: findMediaType(contentType) ? 'inline' : 'attachment' });
+    ctx.attachment(filename, {
+      type: findMediaType(contentType) ? 'inline' : 'attachment',
+      // Clients disagree about other characters in `filename`; `filename*` has them (RFC 6266).
+      fallback: filename.replaceAll(/[^\x20-\x7e]/g, '_'),
+    });
     ctx.set('Content-Type', contentType);
   },
 });

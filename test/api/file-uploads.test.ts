@@ -148,6 +148,7 @@ describe('an upload', () => {
         storagePath: signed.storagePath,
         contentType: 'image/png',
         size: png.length,
+        convertedFrom: null,
         sha256,
       },
     });
@@ -174,7 +175,7 @@ describe('an upload', () => {
   it.each([
     [
       'Große Möwe (2).heif',
-      'inline; filename="Gro?e-M?we-2.png"; filename*=UTF-8\'\'Gro%C3%9Fe-M%C3%B6we-2.png',
+      'inline; filename="Gro_e-M_we-2.png"; filename*=UTF-8\'\'Gro%C3%9Fe-M%C3%B6we-2.png',
     ],
     ['../../x";y.png', 'inline; filename="x-y.png"'],
     ['photo.jpg', 'inline; filename="photo.png"'],
@@ -182,7 +183,7 @@ describe('an upload', () => {
     const signed = await sign({ filename });
     expect(await put(signed)).toMatchObject({ status: 200 });
     const answer = await fetch(signed.publicUrl);
-    expect(answer.headers.get('content-disposition')).toBe(header.replaceAll('ß', '?'));
+    expect(answer.headers.get('content-disposition')).toBe(header);
     expect(answer.headers.get('content-type')).toBe('image/png');
   });
 
