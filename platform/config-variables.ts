@@ -252,6 +252,8 @@ export const gatewayVariables = {
   UPLOAD_KEPT_MS: count(86_400_000 * 2, 86_400_000 * 3650).default(86_400_000 * 30),
   /** Whether outputs that a provider did not mark as generated are marked (docs/files.md). */
   MARK_OUTPUTS: flag.default(true),
+  /** Whether HEIC pictures are converted when they arrive (docs/deployment.md names the patents). */
+  HEIC: oneOf(['on', 'off']).default('on'),
 
   // Studio: time limits of calls and jobs. The variables of each provider are in providers/.
   /** Origins that the outbound guard allows even if their address is private (sandbox, tests). */

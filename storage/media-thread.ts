@@ -41,7 +41,14 @@ function read(start: number, end: number): Promise<Uint8Array> {
 /** Bytes that are loaded at a time: to jump between headers, and to read a whole file. */
 const headerStepBytes = 32 * 1024;
 const soundStepBytes = 1024 * 1024;
-const pictureFormats: readonly string[] = ['png', 'jpg', 'webp', 'gif'] satisfies PictureFormat[];
+const pictureFormats: readonly string[] = [
+  'png',
+  'jpg',
+  'webp',
+  'gif',
+  'heic',
+  'avif',
+] satisfies PictureFormat[];
 const soundFormats: readonly string[] = [
   'wav',
   'mp3',

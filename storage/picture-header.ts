@@ -18,7 +18,7 @@ export interface PictureHeader {
 }
 
 /** Formats that this module reads, by the extension of their stored files. */
-export type PictureFormat = 'png' | 'jpg' | 'webp' | 'gif';
+export type PictureFormat = 'png' | 'jpg' | 'webp' | 'gif' | 'heic' | 'avif';
 
 /** Header before the orientation is applied. */
 interface StoredHeader {
@@ -43,6 +43,8 @@ const readers: Record<PictureFormat, (file: ByteWindow) => Promise<StoredHeader 
   jpg: readJpeg,
   webp: readWebp,
   gif: readGif,
+  heic: readHeif,
+  avif: readHeif,
 };
 
 /** Reads the header of a picture; null if it is damaged, or has too many entries. */
@@ -225,4 +227,59 @@ async function readGif(file: ByteWindow): Promise<StoredHeader | null> {
     if (position === null) break;
   }
   return frames === 0 ? null : header;
+}
+
+/** Brands of sequences of pictures (ISO/IEC 23008-12, AV1 image format). */
+const sequenceBrands = new Set(['avis', 'msf1', 'hevc', 'hevx', 'heis', 'hevs']);
+/** Maximum size of the box that describes a HEIC or AVIF, in bytes; photos have less than 20 kB. */
+const heifMetaBytesMax = 1024 * 1024;
+/** Maximum number of boxes that are visited. */
+const heifBoxesMax = 2000;
+
+/**
+ * Reads the largest size that a HEIC or AVIF states: the picture may be a grid of tiles, and the
+ * conversion measures what it delivers. The properties are in the boxes `meta`, `iprp`, `ipco`.
+ */
+async function readHeif(file: ByteWindow): Promise<StoredHeader | null> {
+  const brand = (await file.read(8, 4)).toString('latin1');
+  let position = 0;
+  for (let boxes = 0; boxes < heifBoxesMax; boxes += 1) {
+    const head = await file.read(position, 8);
+    if (head.length < 8) return null;
+    const bytes = head.readUInt32BE(0);
+    if (head.toString('latin1', 4, 8) === 'meta') {
+      if (bytes < 12 || bytes > heifMetaBytesMax) return null;
+      const meta = await file.read(position + 12, bytes - 12);
+      const size = findLargestSize(meta);
+      return size && { ...size, isAnimated: sequenceBrands.has(brand) };
+    }
+    if (bytes < 8) return null;
+    position += bytes;
+  }
+  return null;
+}
+
+/** Returns the largest size in the properties of a `meta` box. */
+function findLargestSize(meta: Buffer): { width: number; height: number } | null {
+  const properties = findBoxes(findBoxes(meta, 'iprp')[0], 'ipco')[0];
+  const sizes = findBoxes(properties, 'ispe')
+    .filter((size) => size.length >= 12)
+    .map((size) => ({ width: size.readUInt32BE(4), height: size.readUInt32BE(8) }));
+  const [largest] = sizes.toSorted((a, b) => b.width * b.height - a.width * a.height);
+  return largest ?? null;
+}
+
+/** Returns the contents of the boxes of this type. */
+function findBoxes(parent: Buffer | undefined, type: string): Buffer[] {
+  const found: Buffer[] = [];
+  let position = 0;
+  for (let boxes = 0; parent && boxes < heifBoxesMax && position + 8 <= parent.length; boxes += 1) {
+    const bytes = parent.readUInt32BE(position);
+    if (bytes < 8) break;
+    if (parent.toString('latin1', position + 4, position + 8) === type) {
+      found.push(parent.subarray(position + 8, position + bytes));
+    }
+    position += bytes;
+  }
+  return found;
 }

@@ -4,6 +4,7 @@
  * Idempotency-Key; its `storeFiles` function stores the files.
  */
 import type { ReceivedFile, RequestFiles } from '../../storage/inputs/recordings.ts';
+import { inputUses, type MediaUse } from '../../storage/media-types.ts';
 import type { Context } from '../context.ts';
 import { receiveForm, type FormRules, type ReceivedForm } from '../http/multipart.ts';
 import { Readable } from 'node:stream';
@@ -119,7 +120,7 @@ async function receiveDataUrls(
     const idempotencyKey = parseIdempotencyKey(ctx);
     await requestFiles.throwIfOverQuota({ organizationId, bytes: bytes.length, idempotencyKey });
     const stream = Object.assign(Readable.from([bytes]), { truncated: false });
-    const pendingFile = requestFiles.receiveMedia({ field: path, stream }, caller);
+    const pendingFile = requestFiles.receiveMedia({ field: path, stream }, caller, findUse(path));
     onReceiving(pendingFile);
     const file = await pendingFile;
     receivedFiles.set(file.contentId, file);
@@ -139,6 +140,13 @@ async function receiveDataUrls(
       return replaceUrls(request, (text) => Promise.resolve(fileIds.get(text) ?? text));
     },
   };
+}
+
+/** Returns the use of the file in a field, which the field's name tells: `imageUrls.0`, `videoUrl`. */
+function findUse(path: string): MediaUse | undefined {
+  const [, medium = ''] = /(?:^|\.)(image|mask|video|audio)Urls?(?:\.\d+)?$/.exec(path) ?? [];
+  const uses: Readonly<Record<string, MediaUse>> = { ...inputUses, mask: 'picture' };
+  return uses[medium];
 }
 
 /** Pattern of the padding at the end of base64 data. */

@@ -14,10 +14,10 @@ import { forEachIsolated, type IsolationReport } from '../../platform/background
 import type { Logger } from '../../platform/logger.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import { toStorageReference } from './inputs.ts';
-import { createFileSource, type ByteSource } from '../byte-source.ts';
+import type { ByteSource } from '../byte-source.ts';
 import {
-  readAccepted,
   UnusableFile,
+  isConverted,
   mayBeUsed,
   signatureBytes,
   fileBytesMax,
@@ -25,6 +25,7 @@ import {
   measureSource,
 } from '../media-types.ts';
 import type { InputMeasurements } from '../../domain/measured-price.ts';
+import type { AcceptFile } from '../picture-conversion.ts';
 import { writeSpoolFile } from '../spool.ts';
 import type { Storage } from '../storage.ts';
 
@@ -69,6 +70,7 @@ interface InputCopiesDeps {
   pool: DatabasePool;
   storage: Storage;
   outbound: Outbound;
+  acceptFile: AcceptFile;
   logger: Logger;
   /** Storage quota of an organization in bytes. */
   bytesMax: number;
@@ -115,7 +117,7 @@ export function createInputCopies(deps: InputCopiesDeps) {
       const download = readDownload(await deps.outbound.fetch(url, limits), source);
       await writeSpoolFile(path, download.read);
       // The file is checked before it is stored; `measureInput` reads the stored copy.
-      const { type } = await readAccepted(createFileSource(path), inputUses[medium]);
+      const { type } = await deps.acceptFile(path, inputUses[medium]);
       // The check names another medium by its first bytes, but a part must never pass as the file.
       if (!download.isWhole())
         throw new UnusableFile(`does not start like a file of the type ${medium}`);
@@ -255,6 +257,8 @@ async function openRemoteFile(
   if (!first) return null;
   let loaded = first;
   const { sizeBytes } = first;
+  // A picture that is converted is measured as the provider will receive it.
+  if (isConverted(first.bytes)) return null;
   if (sizeBytes > bytesMax[medium]) {
     throw new UnusableFile(`the file has more than ${bytesMax[medium]} bytes`);
   }

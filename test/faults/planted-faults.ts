@@ -1329,6 +1329,48 @@ const providers: Fault[] = [
 
 const files: Fault[] = [
   {
+    name: "quotes of a model's name end its XMP attribute",
+    file: 'storage/credentials/content-credentials.ts',
+    original: '/[<>&"]/g',
+    planted: '/[<>&]/g',
+    tests: ['test/storage/credentials.test.ts'],
+  },
+  {
+    name: 'a mask is inverted',
+    file: 'storage/inputs/call-pictures.ts',
+    original: "extractChannel('alpha').negate()",
+    planted: "extractChannel('alpha')",
+    tests: ['test/providers/masks.slow.test.ts'],
+  },
+  {
+    name: 'a mask is not turned by its orientation',
+    file: 'storage/inputs/call-pictures.ts',
+    original: '.autoOrient()\n    .resize(',
+    planted: '.resize(',
+    tests: ['test/providers/masks.slow.test.ts'],
+  },
+  {
+    name: 'a photo is sent as it is stored',
+    file: 'storage/inputs/call-pictures.ts',
+    original: 'if (!picture?.isTurned) return value;',
+    planted: 'if (!picture?.isAnimated) return value;',
+    tests: ['test/providers/masks.slow.test.ts'],
+  },
+  {
+    name: 'a download that was ended early is measured',
+    file: 'storage/media-types.ts',
+    original: "if (!signature) return use === 'recording' || readTagBytes(head) > 0;",
+    planted: 'if (!signature) return false;',
+    tests: ['test/journeys/whole-inputs.test.ts'],
+  },
+  {
+    name: 'the first of several tracks is reserved',
+    file: 'storage/media-thread.ts',
+    original: 'tracks.map(measureTrack)',
+    planted: 'tracks.slice(0, 1).map(measureTrack)',
+    tests: ['test/storage/media-reading.test.ts'],
+  },
+  {
     name: 'more outputs than requested are kept',
     file: 'providers/call-results.ts',
     original: 'result.outputs.slice(0, requestedCount).map(',

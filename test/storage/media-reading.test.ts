@@ -304,22 +304,30 @@ describe('a picture', () => {
       },
       'is an animated PNG; accepted are pictures with one frame',
     ],
-    ['HEIC', async () => brands('mif1', 'heic'), 'is HEIC; accepted are PNG, JPEG, WebP and GIF'],
-    ['AVIF', async () => brands('miaf', 'avif'), 'is AVIF; accepted are PNG, JPEG, WebP and GIF'],
+    [
+      'HEIC without a description',
+      async () => brands('mif1', 'heic'),
+      'is a damaged or cut-off HEIC',
+    ],
+    [
+      'AVIF without a description',
+      async () => brands('miaf', 'avif'),
+      'is a damaged or cut-off AVIF',
+    ],
     [
       'TIFF',
       async () => Buffer.from('II*\0\x08\0\0\0\0\0'),
-      'is TIFF; accepted are PNG, JPEG, WebP and GIF',
+      'is TIFF; accepted are PNG, JPEG, WebP, GIF, HEIC and AVIF',
     ],
     [
       'BMP',
       async () => Buffer.from('BM' + '\0'.repeat(60)),
-      'is BMP; accepted are PNG, JPEG, WebP and GIF',
+      'is BMP; accepted are PNG, JPEG, WebP, GIF, HEIC and AVIF',
     ],
     [
       'SVG',
       async () => Buffer.from('<svg xmlns="x"/>'),
-      'is HTML, SVG or XML; accepted are PNG, JPEG, WebP and GIF',
+      'is HTML, SVG or XML; accepted are PNG, JPEG, WebP, GIF, HEIC and AVIF',
     ],
     ...(
       [
@@ -333,14 +341,22 @@ describe('a picture', () => {
     ).map(([name, start]): [string, () => Promise<Buffer>, string] => [
       name,
       async () => Buffer.from(start.padEnd(100, '\0'), 'latin1'),
-      `is ${name}; accepted are PNG, JPEG, WebP and GIF`,
+      `is ${name}; accepted are PNG, JPEG, WebP, GIF, HEIC and AVIF`,
     ]),
-    ['PDF', async () => Buffer.from('%PDF-1.7\n'), 'is PDF; accepted are PNG, JPEG, WebP and GIF'],
-    ['sound', () => readStored('a.mp3'), 'is MP3; accepted are PNG, JPEG, WebP and GIF'],
+    [
+      'PDF',
+      async () => Buffer.from('%PDF-1.7\n'),
+      'is PDF; accepted are PNG, JPEG, WebP, GIF, HEIC and AVIF',
+    ],
+    [
+      'sound',
+      () => readStored('a.mp3'),
+      'is MP3; accepted are PNG, JPEG, WebP, GIF, HEIC and AVIF',
+    ],
     [
       'cut-off PNG',
       async () => (await readStored('81mp.png')).subarray(0, 20),
-      'is a damaged or cut-off PNG; accepted are PNG, JPEG, WebP and GIF',
+      'is a damaged or cut-off PNG; accepted are PNG, JPEG, WebP, GIF, HEIC and AVIF',
     ],
   ])('is refused by name: %s', async (_name, load, message) => {
     await expect(use(await load(), 'picture')).rejects.toThrow(message);
