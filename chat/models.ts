@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { GatewayError } from '../domain/errors.ts';
+import { efforts } from './chat-body.ts';
 import committed from './chat-models.json' with { type: 'json' };
 import { createSuggester } from '../domain/field-messages.ts';
 import { readFile } from 'node:fs/promises';
@@ -78,6 +79,16 @@ const modelFields = z.strictObject({
    * turn reasoning off nor force the model to call a tool.
    */
   thinking: z.enum(['budget', 'adaptive', 'always']).exactOptional(),
+  /**
+   * Values of `reasoning_effort` that a provider with OpenAI's protocol accepts, in rising order;
+   * with `none`, reasoning can be turned off. If absent, every value is sent.
+   */
+  efforts: z.array(z.enum(efforts)).exactOptional(),
+  /**
+   * Field that turns reasoning on and off at a provider with OpenAI's protocol: `thinking.type` or
+   * `reasoning.enabled`. If absent, `reasoning_effort` does.
+   */
+  reasoningSwitch: z.enum(['thinking', 'reasoning']).exactOptional(),
   supportsImages: onlyTrue.exactOptional(),
   supportsVideo: onlyTrue.exactOptional(),
   supportsAudio: onlyTrue.exactOptional(),
@@ -226,18 +237,27 @@ export function createChatCatalog(
    * Returns the model of a kind with the given id. `field` is the request field named in the error.
    * @throws GatewayError UNKNOWN_MODEL with the most similar ids, or with the endpoint of the model
    */
-  function find(id: string, { field = 'model', kind = 'chat' }: FindOptions = {}): ChatModel {
+  function find(id: string, options: FindOptions = {}): ChatModel {
     const model = get(id);
-    if (model && getKind(model) === kind) return model;
+    if (model && getKind(model) === (options.kind ?? 'chat')) return model;
+    throw createUnknownError(id, options);
+  }
+
+  /** Creates the error for an id that is not that of a model of the kind. */
+  function createUnknownError(
+    id: string,
+    { field = 'model', kind = 'chat' }: FindOptions = {},
+  ): GatewayError {
+    const model = get(id);
     const knownIds = listCurrent().flatMap((known) => (getKind(known) === kind ? [known.id] : []));
     const unknown = { field, kind, retired: modelsById.get(id) };
     const endpoint = model ? endpoints[getKind(model)] : findOtherEndpoint(id);
-    throw endpoint === null
+    return endpoint === null
       ? unknownModelError(id, { ...unknown, similarIds: createSuggester(knownIds)(id) })
       : otherEndpointError(id, { ...unknown, endpoint });
   }
 
-  return { listCurrent, get, find };
+  return { listCurrent, get, find, createUnknownError };
 }
 
 export type ChatCatalog = ReturnType<typeof createChatCatalog>;

@@ -6,11 +6,12 @@
  * Source: the types of the `openai` client (`Tool`, `ResponseCustomToolCall`,
  * `ResponseToolSearchCall`), and requests of Codex 0.171.0.
  */
-import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { Tool } from '../chat-body.ts';
+import { parseExact } from '../../domain/exact-numbers.ts';
 import { asRecord, asText, isRecord } from '../../domain/json.ts';
 import { anyJsonObject } from '../../domain/body-schema.ts';
+import { nameLengthMax, shortenName } from '../protocols/tool-names.ts';
 import { textSchema, toolNameSchema, withoutNulls } from './chat-fields.ts';
 
 /** Tool of the caller that a function stands for. Plain functions have none. */
@@ -68,6 +69,8 @@ const webSearch = z.object({
     'web_search_preview_2025_03_11',
   ]),
 });
+/** Types of the tools that are ignored. */
+export const ignoredTools: ReadonlySet<string> = new Set(webSearch.shape.type.options);
 const toolSchema = z.discriminatedUnion(
   'type',
   [functionTool, customTool, namespaceTool, toolSearch, webSearch],
@@ -82,16 +85,11 @@ type SentTool = z.infer<typeof toolSchema>;
 
 /** Namespace of the functions that stand outside of every namespace. */
 const defaultNamespace = 'functions';
-/** Maximum length of a function's name at OpenAI. */
-const nameLengthMax = 64;
-
 /** Returns the name of the function that stands for a tool. */
 export function toFunctionName(name: string, namespace?: string | null): string {
   if (namespace == null || namespace === defaultNamespace) return name;
   const joined = `${namespace}__${name}`;
-  if (joined.length <= nameLengthMax) return joined;
-  const digest = createHash('sha256').update(joined).digest('hex').slice(0, 8);
-  return `${joined.slice(0, nameLengthMax - 9)}_${digest}`;
+  return joined.length <= nameLengthMax ? joined : shortenName(joined);
 }
 
 /** Converts tools to functions. A tool replaces an earlier one of the same name. */
@@ -125,10 +123,7 @@ export function flattenTools(sentTools: readonly SentTool[]): FlatTools {
         add({ kind, name: kind }, withoutNulls({ description, parameters }));
         break;
       }
-      case 'web_search':
-      case 'web_search_2025_08_26':
-      case 'web_search_preview':
-      case 'web_search_preview_2025_03_11':
+      default:
         ignored.add(`tools.${tool.type}`);
     }
   };
@@ -164,7 +159,7 @@ function readInput(json: string): string {
 
 function parseArguments(json: string): Record<string, unknown> {
   try {
-    return asRecord(JSON.parse(json));
+    return asRecord(parseExact(json));
   } catch {
     return {};
   }

@@ -3,7 +3,8 @@ import { z } from 'zod';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { assert, errorTable } from '../../domain/errors.ts';
 import { isoTime, keysOf } from '../../domain/json.ts';
-import { findCapability } from '../capabilities/capability-registry.ts';
+import { useOf } from '../capabilities/capability.ts';
+import { findCapability } from '../pipelines/job-kinds.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { JobReads } from '../jobs/job-reads.ts';
 import type { JobView } from '../jobs/job-view.ts';
@@ -171,14 +172,18 @@ export type BulkView = ReturnType<typeof createBulkView>;
 export function createBulkView({ publicBaseUrl, view }: { publicBaseUrl: string; view: JobView }) {
   async function showItem({ item, job }: ItemWithJob): Promise<BulkItemResource> {
     const isDeleted = job !== null && job.mediaDeletedAtMs !== null;
-    const error = isDeleted
-      ? { code: 'MEDIA_DELETED', message: errorTable.MEDIA_DELETED.message }
-      : item.error;
+    const reason = isDeleted
+      ? 'MEDIA_DELETED'
+      : item.state === 'completed' && job === null
+        ? 'JOB_ARCHIVED'
+        : null;
+    const error = reason ? { code: reason, message: errorTable[reason].message } : item.error;
     const code = keysOf(errorTable).find((known) => known === error?.code);
+    const capability = findCapability(item.type);
     return {
       index: item.index,
       id: item.item_id,
-      use: findCapability(item.type)?.path.replace('/studio/', '') ?? item.type,
+      use: capability ? useOf(capability) : item.type,
       state: item.state,
       round: item.round,
       jobId: item.job_id,

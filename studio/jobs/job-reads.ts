@@ -192,7 +192,7 @@ export interface JobFilter extends RecordFilter {
   type?: string | undefined;
   provider?: string | undefined;
   errorCode?: string | undefined;
-  /** Id or text that a job must match (job-search.ts). */
+  /** Id or text that a job must match. */
   search?: string | undefined;
 }
 

@@ -119,7 +119,7 @@ describe('the workflow of a bulk job', () => {
   });
 
   it('that is paused is listed with the reason, the time and what continues it', async () => {
-    const { key } = await gateway.newCaller({ credits: 1 });
+    const { key } = await gateway.newCaller({ credits: 4 });
     const bulkId = await accept({ items: pictures(2, 'poor lamp') }, key);
     await until(async () => (await read(bulkId, key)).status === 'paused');
     const listed = await gateway.admin<{ data: Explained[] }>('/bulks');
@@ -369,8 +369,9 @@ it('webhooks report that a bulk job pauses and ends', async () => {
 });
 
 it('an organization has a maximum number of open bulk jobs', async () => {
-  const caller = await gateway.newCaller({ credits: 1 });
+  const caller = await gateway.newCaller({ credits: 5 });
   const open = { items: pictures(1, 'a waiting lamp') };
+  await gateway.sandbox.inject({ match: 'a waiting lamp', faults: 'slow:600s', times: 1 });
   for (let count = 0; count < 5; count += 1) await accept(open, caller.key);
   const rejected = await gateway.call<Body>(path, { body: open, key: caller.key });
   expect([rejected.status, rejected.body.error]).toEqual([429, 'BULK_LIMIT_REACHED']);
@@ -378,6 +379,7 @@ it('an organization has a maximum number of open bulk jobs', async () => {
   for (const { cancelUrl } of data)
     await gateway.call(new URL(cancelUrl).pathname, { method: 'POST', key: caller.key });
   await accept(open, caller.key);
+  await gateway.sandbox.clearFaults();
   await gateway.admin(`/organizations/${caller.organizationId}/grants`, { credits: 50, id: 'g' });
   await untilHolds(async () => {
     const bulks = await gateway.call<{ data: BulkResource[] }>(path, { key: caller.key });
