@@ -57,7 +57,7 @@ export function RelativeTime({ time }: TimeProps) {
   const nowMs = useNow(minuteMs / 2);
   const date = new Date(time);
   return (
-    <time dateTime={date.toISOString()} title={dateTime.format(date)}>
+    <time dateTime={date.toISOString()} title={`${dateTime.format(date)} · ${date.toISOString()}`}>
       {formatRelative(date.getTime() - nowMs)}
     </time>
   );
@@ -76,7 +76,11 @@ export function LinkExpiry({ time }: TimeProps) {
 /** Shows a date and time. */
 export function DateTime({ time }: TimeProps) {
   const date = new Date(time);
-  return <time dateTime={date.toISOString()}>{dateTime.format(date)}</time>;
+  return (
+    <time dateTime={date.toISOString()} title={date.toISOString()}>
+      {dateTime.format(date)}
+    </time>
+  );
 }
 
 /** Returns the current time in Unix ms, and updates it every `intervalMs`. */

@@ -3,7 +3,7 @@ import { Link } from 'wouter';
 import type { Job } from '../../gateway/client.ts';
 import { formatType } from '../../parts/names.ts';
 import { Credits } from '../../parts/amounts.tsx';
-import { State } from '../../parts/state.tsx';
+import { JobState } from '../../parts/state.tsx';
 import { RelativeTime, formatDuration, useNow } from '../../parts/times.tsx';
 import { ExpectedEnd } from './expected-end.tsx';
 import { listMedia } from './job-media.ts';
@@ -23,7 +23,7 @@ export function JobRow({ job }: { job: Job }) {
       </span>
       <span title={provider}>{model ?? '–'}</span>
       <span title={error?.code}>
-        <State name={status} />{' '}
+        <JobState job={job} />{' '}
         {error ? (
           status === 'failed' && <span className="dim">{error.message}</span>
         ) : (
