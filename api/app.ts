@@ -4,13 +4,16 @@ import { promisify } from 'node:util';
 import helmet from 'helmet';
 import Koa from 'koa';
 import { publicBaseUrl } from '../process/services.ts';
-import { errorTable } from '../domain/errors.ts';
+import { errorFormatters } from '../domain/error-bodies.ts';
+import { GatewayError } from '../domain/errors.ts';
+import { newId } from '../domain/ids.ts';
 import { compose, type AppDeps } from './composition.ts';
 import type { Middleware, RequestState } from './context.ts';
 import { shareBytes } from './middleware/request-shares.ts';
 import { createCors } from './middleware/cors.ts';
 import { handleErrors, rejectOtherMethods } from './middleware/error-handler.ts';
 import { observeRequests, logRequests } from './middleware/request-telemetry.ts';
+import { findSdkFormat, resolveSdkPaths } from './middleware/sdk-paths.ts';
 import { createDocuments } from './openapi/document.ts';
 import { endpoints } from './endpoints/index.ts';
 import { createRouter } from './endpoints/runner.ts';
@@ -26,15 +29,16 @@ const suggestedPaths = [...new Set(endpoints.map(({ path }) => path))].filter(
 /** Creates the request handler of the application for an HTTP server. */
 export function createApp(deps: AppDeps): RequestHandler {
   const { config } = deps;
-  const services = compose(deps, createDocuments(publicBaseUrl(config), endpoints));
+  const baseUrl = publicBaseUrl(config);
+  const services = compose(deps, createDocuments(baseUrl, endpoints));
   const { logger, telemetry } = services;
   const app = new Koa<RequestState>();
-  app.use(expandShortPaths);
+  app.use(resolveSdkPaths(endpoints));
   app.use(logRequests(logger));
   app.use(securityHeaders);
   app.use(observeRequests(telemetry));
   app.use(createCors(config.CORS_ORIGINS));
-  app.use(handleErrors(logger, suggestedPaths));
+  app.use(handleErrors(logger, { baseUrl, paths: suggestedPaths }));
   app.use(shareBytes(services.shares.bytes));
   if (deps.observe) app.use(deps.observe);
   app.use(rejectOtherMethods(endpoints));
@@ -43,19 +47,6 @@ export function createApp(deps: AppDeps): RequestHandler {
   const handle = app.callback();
   return (request, response) => void handle(request, response);
 }
-
-/**
- * Maps `/v1/…` to `/api/v1/…`, because OpenAI's and Anthropic's clients append `/v1` to the base
- * URL. Errors on these paths that occur before routing have OpenAI's format, so that OpenAI's
- * client shows their messages.
- */
-const expandShortPaths: Middleware = (ctx, next) => {
-  if (ctx.path.startsWith('/v1/')) {
-    ctx.path = `/api${ctx.path}`;
-    ctx.state.errorFormat = 'openai';
-  }
-  return next();
-};
 
 // `upgradeInsecureRequests` is off, because a development gateway without TLS must not redirect its
 // pages to https.
@@ -70,10 +61,12 @@ const securityHeaders: Middleware = async (ctx, next) => {
 
 /** Responds while the process starts: 200 to GET /healthz, otherwise 503 with Retry-After. */
 export function respondWhileStarting(request: IncomingMessage, response: ServerResponse): void {
-  const isHealthCheck = request.method === 'GET' && request.url === '/healthz';
-  const { status, message } = errorTable.SERVICE_UNAVAILABLE;
-  const body = isHealthCheck ? { status: 'ok' } : { error: 'SERVICE_UNAVAILABLE', message };
-  response.writeHead(isHealthCheck ? 200 : status, {
+  const { method, url = '', headers } = request;
+  const isHealthCheck = method === 'GET' && url === '/healthz';
+  const error = new GatewayError('SERVICE_UNAVAILABLE');
+  const format = url.startsWith('/v1/') ? findSdkFormat({ headers, path: url }) : 'service';
+  const body = isHealthCheck ? { status: 'ok' } : errorFormatters[format](error, newId('request'));
+  response.writeHead(isHealthCheck ? 200 : error.status, {
     'Content-Type': 'application/json; charset=utf-8',
     ...(!isHealthCheck && { 'Retry-After': '2' }),
     // The body of the request is not read, so the connection cannot be used for another request.

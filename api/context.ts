@@ -40,7 +40,7 @@ export interface RequestState {
   closings?: (() => void)[];
   /** Ends the turn of a read before a wait. */
   endTurn?: () => void;
-  /** Error format of the endpoint. Before routing, OpenAI's format for paths below `/v1`. */
+  /** Error format of the SDK or of the endpoint; by default `service`. */
   errorFormat?: ErrorFormat;
 }
 

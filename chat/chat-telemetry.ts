@@ -1,7 +1,8 @@
 /** Adds metrics and traces to the chat ledger, to provider requests, and to the run of each chat. */
-import { SpanKind, type Span } from '@opentelemetry/api';
+import { SpanKind, type Attributes, type Span } from '@opentelemetry/api';
 import { GatewayError } from '../domain/errors.ts';
 import { creditsFromMicro } from '../domain/credits.ts';
+import { asText } from '../domain/json.ts';
 import {
   countReserve,
   observeLedgerOperation,
@@ -97,13 +98,20 @@ export function recordChat(parts: RecordedRun): AnsweringChat {
         const answer = await run.answer();
         const { id, model: servedModel } = answer.completion;
         span.setAttributes({
-          ...(typeof id === 'string' && { 'gen_ai.response.id': id }),
-          ...(typeof servedModel === 'string' && { 'gen_ai.response.model': servedModel }),
+          ...formatHead({ id: asText(id), model: asText(servedModel) }),
           'gen_ai.response.finish_reasons': [answer.finishReason ?? 'unknown'],
         });
         return answer;
       }),
     stream: (deliver) => observeRun(recorded, (span) => streamRecorded(run, span, deliver)),
+  };
+}
+
+/** Returns the attributes of a response’s id and model; an embeddings response may have neither. */
+function formatHead({ id, model }: { id: string; model: string }): Attributes {
+  return {
+    ...(id !== '' && { 'gen_ai.response.id': id }),
+    ...(model !== '' && { 'gen_ai.response.model': model }),
   };
 }
 
@@ -126,8 +134,7 @@ async function streamRecorded(
   } finally {
     const { head, finishReason } = run.streamMetadata;
     span.setAttributes({
-      ...(head.id !== '' && { 'gen_ai.response.id': head.id }),
-      ...(head.model !== '' && { 'gen_ai.response.model': head.model }),
+      ...formatHead(head),
       'gen_ai.response.finish_reasons': [finishReason ?? 'unknown'],
     });
   }

@@ -237,18 +237,27 @@ export function createChatCatalog(
    * Returns the model of a kind with the given id. `field` is the request field named in the error.
    * @throws GatewayError UNKNOWN_MODEL with the most similar ids, or with the endpoint of the model
    */
-  function find(id: string, { field = 'model', kind = 'chat' }: FindOptions = {}): ChatModel {
+  function find(id: string, options: FindOptions = {}): ChatModel {
     const model = get(id);
-    if (model && getKind(model) === kind) return model;
+    if (model && getKind(model) === (options.kind ?? 'chat')) return model;
+    throw createUnknownError(id, options);
+  }
+
+  /** Creates the error for an id that is not that of a model of the kind. */
+  function createUnknownError(
+    id: string,
+    { field = 'model', kind = 'chat' }: FindOptions = {},
+  ): GatewayError {
+    const model = get(id);
     const knownIds = listCurrent().flatMap((known) => (getKind(known) === kind ? [known.id] : []));
     const unknown = { field, kind, retired: modelsById.get(id) };
     const endpoint = model ? endpoints[getKind(model)] : findOtherEndpoint(id);
-    throw endpoint === null
+    return endpoint === null
       ? unknownModelError(id, { ...unknown, similarIds: createSuggester(knownIds)(id) })
       : otherEndpointError(id, { ...unknown, endpoint });
   }
 
-  return { listCurrent, get, find };
+  return { listCurrent, get, find, createUnknownError };
 }
 
 export type ChatCatalog = ReturnType<typeof createChatCatalog>;

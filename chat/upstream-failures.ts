@@ -3,7 +3,7 @@ import { GatewayError } from '../domain/errors.ts';
 import { parseExact } from '../domain/exact-numbers.ts';
 import { asRecord, asText, isRecord } from '../domain/json.ts';
 import { parseRetryAfter } from '../providers/error-responses.ts';
-import { findUnsentCode } from '../providers/provider-http.ts';
+import { findUnsentCode } from '../platform/connections.ts';
 
 /** Error that a provider reported. A field is empty if the provider did not send it. */
 interface ErrorReport {
@@ -23,10 +23,10 @@ const secrets = /\b(?:org|proj|user|sk|key|req|request)[-_][\w-]{6,}\b|https?:\/
 const policyCodes =
   /content_?(?:policy|filter)|moderation|safety|data_?inspection|prohibited_?content|responsible_?ai/i;
 const contextCodes =
-  /context_?(?:length|window|size)|(?:prompt|input|string).*too_?long|above_max_length/i;
+  /context_?(?:length|window|size)|(?:prompt|input|string).{0,40}too_?long|above_max_length/i;
 /** Pattern of messages about an input that is too long, for providers without an error code. */
 const contextMessages =
-  /prompt (?:is )?too long|prompt exceeds max|maximum (?:prompt|context|allowed input) length|context (?:length|window|size|limit)|input token count .* exceeds|too large for model|model token limit|reduce the length of the messages|range of input length/i;
+  /prompt (?:is )?too long|prompt exceeds max|maximum (?:prompt|context|allowed input) length|context (?:length|window|size|limit)|input token count .{0,40} exceeds|too large for model|model token limit|reduce the length of the messages|range of input length/i;
 /** Pattern of codes and messages about a limit of tokens per time, which other limits resemble. */
 const rateLimits = /rate_?limit|tokens per (?:minute|hour|day)|\bTP[MD]\b/i;
 const messageLengthMax = 300;

@@ -1,9 +1,17 @@
 /** Bodies of error responses in the gateway's own format (spec §2.1), OpenAI's or Anthropic's. */
 import { z } from 'zod';
-import type { GatewayError, ErrorCode } from './errors.ts';
+import { errorTable, type GatewayError, type ErrorCode } from './errors.ts';
 
 /** Format of an endpoint's errors: the gateway's own (`service`), OpenAI's or Anthropic's. */
 export type ErrorFormat = 'service' | 'openai' | 'anthropic';
+
+/**
+ * Returns the HTTP status of an error. OpenAI's and Anthropic's clients expect 404 for an unknown
+ * model, on which programs choose another one; the specification (§7) has 400.
+ */
+export function getStatus(code: ErrorCode, format: ErrorFormat): number {
+  return code === 'UNKNOWN_MODEL' && format !== 'service' ? 404 : errorTable[code].status;
+}
 
 type FormatError = (error: GatewayError, requestId: string) => Record<string, unknown>;
 
@@ -20,6 +28,8 @@ const openaiCodes: Partial<Record<ErrorCode, string>> = {
   CONTEXT_LENGTH_EXCEEDED: 'context_length_exceeded',
   INSUFFICIENT_CREDITS: 'insufficient_quota',
   KEY_LIMIT_EXCEEDED: 'insufficient_quota',
+  Unauthorized: 'invalid_api_key',
+  UNKNOWN_MODEL: 'model_not_found',
   'Rate limit exceeded. Please slow down.': 'rate_limit_exceeded',
 };
 
@@ -62,7 +72,8 @@ export const formatAnthropicError: FormatError = (error, requestId) => ({
   type: 'error',
   error: {
     type:
-      anthropicTypes[error.status] ?? (error.status < 500 ? 'invalid_request_error' : 'api_error'),
+      anthropicTypes[getStatus(error.code, 'anthropic')] ??
+      (error.status < 500 ? 'invalid_request_error' : 'api_error'),
     message: error.message,
     code: error.code,
   },

@@ -184,6 +184,31 @@ export function fieldsError(
   return new GatewayError(code, message, { details: paths.map((path) => ({ path, message })) });
 }
 
+/**
+ * Returns an error about a value as one about the request that contains it: with `prefix`, the path
+ * of the value, before each path. Returns errors of other kinds unchanged.
+ */
+export function prefixError(
+  error: unknown,
+  prefix: string,
+  show = (text: string): string => text,
+): unknown {
+  if (!(error instanceof GatewayError)) return error;
+  const details = error.details?.map(({ path, message }) => ({
+    path: path === '(body)' ? prefix : `${prefix}.${path}`,
+    message: show(message),
+  })) ?? [{ path: prefix, message: show(error.message) }];
+  const [first] = error.details ?? [];
+  const isFirst = first !== undefined && error.message === `${first.path}: ${first.message}`;
+  if (isFirst) return invalidFieldsError(error.code, details);
+  return new GatewayError(error.code, `${prefix}: ${show(error.message)}`, {
+    details,
+    body: error.body,
+    retryAfterSeconds: error.retryAfterSeconds,
+    cause: error,
+  });
+}
+
 /** Error for a violated assumption in the gateway's code. The API responds with status 500. */
 class AssertionError extends Error {
   override readonly name = 'AssertionError';

@@ -9,7 +9,9 @@ BEGIN
         metadata, steps, created_at, deadline_at)
       SELECT o->>'id', o->>'organizationId', j->>'keyId', j->>'type', j->>'model', j->>'provider',
         j->'request', j->'plan', j->>'requestId', j->'metadata', j->'steps', (answer->>'createdAt')::timestamptz,
-        (j->>'deadlineAt')::timestamptz
+        -- The database's clock decides, as for every other time. The clock of the API may be wrong.
+        coalesce((answer->>'createdAt')::timestamptz + (j->'plan'->>'deadlineMs')::float8 * interval '1 millisecond',
+          (j->>'deadlineAt')::timestamptz)
       FROM ROWS FROM (jsonb_array_elements(operations), unnest(answers)) AS x(o, answer),
         LATERAL (SELECT o->'job' AS j) AS fields
       WHERE j IS NOT NULL AND answer->>'verdict' = 'reserved' AND answer->>'repeated' = 'false';

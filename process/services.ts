@@ -19,6 +19,7 @@ import { openChatCatalog } from '../chat/models.ts';
 import { findStudioEndpoint } from '../studio/models/maker-names.ts';
 import { createChatLedger } from '../chat/chat-ledger.ts';
 import { createInputCopies } from '../storage/inputs/input-copies.ts';
+import { createCallPictures } from '../storage/inputs/call-pictures.ts';
 import { createInputs } from '../storage/inputs/inputs.ts';
 import {
   createNotificationRelay,
@@ -70,6 +71,7 @@ async function openFiles(
     outbound,
     uploads,
     inputs,
+    callPictures: createCallPictures(files),
     storedFiles: createStoredFiles(files),
     copies: createInputCopies({ ...files, outbound, bytesMax }),
     artifacts: observeArtifacts(

@@ -6,6 +6,7 @@
 import { GatewayError } from '../domain/errors.ts';
 import { type ByteSource, createObjectSource } from './byte-source.ts';
 import { readMedia, type MediaFacts } from './media-reader.ts';
+import { readTagBytes } from './sound-length.ts';
 import type { InputMeasurements } from '../domain/measured-price.ts';
 import type { Storage } from './storage.ts';
 
@@ -184,6 +185,17 @@ export function recognizeFormat(head: Buffer): Signature {
   if (first === 0xff && (second & 0xf6) === 0xf0) return one('aac');
   if (first === 0xff && (second & 0xe6) === 0xe2) return one('mp3');
   return null;
+}
+
+/**
+ * Returns whether a file that starts with these bytes may be of a use. Sound may follow tags and may
+ * start within a frame, so only a format of another use excludes it.
+ */
+export function mayBeUsed(head: Buffer, use: MediaUse): boolean {
+  const signature = recognizeFormat(head);
+  if (!signature) return use === 'recording' || readTagBytes(head) > 0;
+  if ('refused' in signature) return false;
+  return acceptedTypes[use].some(({ extension }) => signature.extensions.includes(extension));
 }
 
 /** Distinguishes WebM from Matroska by the name of the document type in the header. */

@@ -11,6 +11,10 @@ export interface PictureHeader {
   height: number;
   /** Whether the file has more than one frame. */
   isAnimated: boolean;
+  /** Whether pixels may be transparent: the file has an alpha channel or a transparent color. */
+  hasAlpha: boolean;
+  /** Whether the pixels are stored otherwise than they are seen, by the EXIF tag `Orientation`. */
+  isTurned: boolean;
 }
 
 /** Formats that this module reads, by the extension of their stored files. */
@@ -23,6 +27,7 @@ interface StoredHeader {
   /** Value of the EXIF tag `Orientation`, 1 to 8. */
   orientation?: number;
   isAnimated?: boolean;
+  hasAlpha?: boolean;
 }
 
 /** Maximum number of segments or chunks before the end of the headers; photos have up to 400. */
@@ -47,11 +52,12 @@ export async function readPictureHeader(
 ): Promise<PictureHeader | null> {
   const header = await readers[format](file);
   if (!header || !(header.width > 0 && header.height > 0)) return null;
-  const { width, height, orientation = 1, isAnimated = false } = header;
+  const { width, height, orientation = 1, isAnimated = false, hasAlpha = false } = header;
+  const others = { isAnimated, hasAlpha, isTurned: orientation > 1 };
   // From 5 on, the stored picture is turned by a quarter.
   return orientation >= 5
-    ? { width: height, height: width, isAnimated }
-    : { width, height, isAnimated };
+    ? { width: height, height: width, ...others }
+    : { width, height, ...others };
 }
 
 /** Reads the tag `Orientation` of the first EXIF directory; 1 if there is none. */
@@ -76,7 +82,12 @@ function readOrientation(tiff: Buffer): number {
 async function readPng(file: ByteWindow): Promise<StoredHeader | null> {
   const start = await file.read(0, 33);
   if (start.length < 33 || start.toString('latin1', 12, 16) !== 'IHDR') return null;
-  const header: StoredHeader = { width: start.readUInt32BE(16), height: start.readUInt32BE(20) };
+  const header: StoredHeader = {
+    width: start.readUInt32BE(16),
+    height: start.readUInt32BE(20),
+    // Color types 4 and 6 have an alpha channel.
+    hasAlpha: (start.readUInt8(25) & 4) !== 0,
+  };
   let position = 33;
   for (let chunks = 0; chunks < chunksMax; chunks += 1) {
     const head = await file.read(position, 12);
@@ -85,6 +96,7 @@ async function readPng(file: ByteWindow): Promise<StoredHeader | null> {
     const length = head.readUInt32BE(0);
     if (name === 'IDAT') return header;
     if (name === 'IEND') return null;
+    if (name === 'tRNS') header.hasAlpha = true;
     if (name === 'acTL') header.isAnimated = head.readUInt32BE(8) > 1;
     if (name === 'eXIf') {
       const exif = await file.read(position + 8, Math.min(length, exifBytesMax));
@@ -134,14 +146,16 @@ function readWebpSize(chunk: Buffer): StoredHeader | null {
   const name = chunk.toString('latin1', 0, 4);
   if (chunk.length < 18) return null;
   if (name === 'VP8X') {
-    return { width: chunk.readUIntLE(12, 3) + 1, height: chunk.readUIntLE(15, 3) + 1 };
+    const hasAlpha = (chunk.readUInt8(8) & 0x10) !== 0;
+    return { width: chunk.readUIntLE(12, 3) + 1, height: chunk.readUIntLE(15, 3) + 1, hasAlpha };
   }
   if (name === 'VP8 ' && chunk.readUIntBE(11, 3) === 0x9d012a) {
     return { width: chunk.readUInt16LE(14) & 0x3fff, height: chunk.readUInt16LE(16) & 0x3fff };
   }
   if (name !== 'VP8L' || chunk.readUInt8(8) !== 0x2f) return null;
   const bits = chunk.readUInt32LE(9);
-  return { width: (bits & 0x3fff) + 1, height: ((bits >>> 14) & 0x3fff) + 1 };
+  const hasAlpha = ((bits >>> 28) & 1) !== 0;
+  return { width: (bits & 0x3fff) + 1, height: ((bits >>> 14) & 0x3fff) + 1, hasAlpha };
 }
 
 async function readWebp(file: ByteWindow): Promise<StoredHeader | null> {
@@ -204,6 +218,8 @@ async function readGif(file: ByteWindow): Promise<StoredHeader | null> {
       header.height = Math.max(header.height, head.readUInt16LE(3) + head.readUInt16LE(7));
       position = await skipGifBlocks(file, position + 11 + gifTableBytes(head.readUInt8(9)));
     } else if (head[0] === 0x21) {
+      // A graphic control extension names the transparent color.
+      if (head[1] === 0xf9 && ((head[3] ?? 0) & 1) !== 0) header.hasAlpha = true;
       position = await skipGifBlocks(file, position + 2);
     } else return null;
     if (position === null) break;

@@ -249,7 +249,7 @@ export function createUploads(deps: UploadsDeps) {
     find: (id: string): Promise<Upload | null> =>
       pool.maybeOne(sql.type(uploadRow)`SELECT ${uploadColumns} FROM upload
         WHERE id = ${id} AND deleted_at IS NULL`),
-    /** Completes or removes expired uploads, and removes unused ones (upload-sweep.ts). */
+    /** Completes or removes expired uploads, and removes unused ones. */
     sweep: (): Promise<IsolationReport> => sweepUploads(deps),
   };
 }

@@ -74,11 +74,16 @@ export function endRejected({ plan, progress }: RunningJob, rejection: Rejection
 
 /**
  * Releases the reserved credits of a job, if there are any, and ends the job with a failure.
+ * `outputs` are those of a failed pipeline: the errors of its steps, and what it took over.
  * Returns an outcome only if the job was already charged.
  * @throws ApplicationFailure with the code that the caller receives; CancelledFailure if the job
  * was canceled
  */
-export async function release(job: RunningJob, error: unknown): Promise<JobOutcome> {
+export async function release(
+  job: RunningJob,
+  error: unknown,
+  outputs: CallOutputs[],
+): Promise<JobOutcome> {
   const { plan, progress } = job;
   const { jobId, organizationId } = plan;
   const { code, message } = toPublicError(error);
@@ -86,7 +91,13 @@ export async function release(job: RunningJob, error: unknown): Promise<JobOutco
   const summary = `${formatCredits(plan.priceMicro)}: ${code}`;
   progress.setPhase(`releasing ${summary}`);
   const settleResult = await runStep(job, { name: 'release', summary }, (activities) =>
-    activities.release({ jobId, organizationId, status, error: { code, message } }),
+    activities.release({
+      jobId,
+      organizationId,
+      status,
+      error: { code, message },
+      ...(outputs.length > 0 && { outputs }),
+    }),
   );
   const isReserved = settleResult.verdict !== 'not_reserved';
   // If an earlier run of the workflow has charged the job, the job ends as completed.

@@ -57,7 +57,7 @@ function throwIfUnsupportedPlan(plan: Partial<JobPlan> | undefined): void {
 async function runJob(job: RunningJob): Promise<JobOutcome> {
   const { plan, progress } = job;
   const price = formatCredits(plan.priceMicro);
-  let outputs: CallOutputs[];
+  let outputs: CallOutputs[] = [];
   try {
     progress.setPhase(`reserving ${price}`);
     const reserveOutcome = await runStep(job, { name: 'reserve', summary: price }, (activities) =>
@@ -68,9 +68,13 @@ async function runJob(job: RunningJob): Promise<JobOutcome> {
     // settled, so no call may be sent.
     if (reserveOutcome.settledBefore) return await endSettled(job, reserveOutcome.settledBefore);
     for (const provider of reserveOutcome.paused) job.pausedProviders.add(provider);
-    outputs = plan.steps ? await runPipeline(job, plan.steps) : await runSingle(job);
+    const end = plan.steps
+      ? await runPipeline(job, plan.steps)
+      : { outputs: await runSingle(job), failure: null };
+    ({ outputs } = end);
+    if (end.failure) throw end.failure;
   } catch (error) {
-    return release(job, error);
+    return release(job, error, outputs);
   }
   return charge(job, outputs);
 }

@@ -14,12 +14,6 @@ import { defineEndpoint } from './endpoint.ts';
 
 type ReceiverDeps = Pick<Composition, 'storage' | 'signedUrls' | 'uploads'>;
 
-/**
- * Time for which the client of a rejected upload may continue to send, in milliseconds. Then the
- * connection is closed.
- */
-const drainTimeoutMs = 5000;
-
 const receivedFile = z.object({
   fileId: z.string(),
   storagePath: z.string(),
@@ -34,14 +28,7 @@ export const uploads = defineEndpoint({
   scope: 'open',
   request: { params: z.object({ key: z.string() }) },
   response: receivedFile,
-  async handle({ ctx, params: { key } }, services) {
-    try {
-      return await receiveUpload(ctx, key, services);
-    } catch (error) {
-      drainRejectedUpload(ctx);
-      throw error;
-    }
-  },
+  handle: ({ ctx, params: { key } }, services) => receiveUpload(ctx, key, services),
 });
 
 async function receiveUpload(
@@ -164,16 +151,4 @@ async function spoolBody(
       { cause: error },
     );
   }
-}
-
-/**
- * Reads and discards the rest of a rejected upload, because many clients read the response only
- * after they have sent everything. Closes the connection after 5 seconds.
- */
-function drainRejectedUpload(ctx: Context): void {
-  if (ctx.req.complete || ctx.req.destroyed) return;
-  ctx.req.resume();
-  const timer = setTimeout(() => ctx.req.destroy(), drainTimeoutMs);
-  timer.unref();
-  ctx.req.once('end', () => clearTimeout(timer));
 }

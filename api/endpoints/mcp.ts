@@ -1,8 +1,14 @@
 /** POST /mcp: offers Studio endpoints as tools of the Model Context Protocol (docs/mcp.md). */
 import { WebStandardStreamableHTTPServerTransport } from '@modelcontextprotocol/sdk/server/webStandardStreamableHttp.js';
+import { GatewayError } from '../../domain/errors.ts';
+import type { Config } from '../../platform/config.ts';
+import { publicBaseUrl } from '../../process/services.ts';
+import type { Context } from '../context.ts';
 import { createOwnApiClient, createMcpServer } from '../mcp/mcp-server.ts';
+import { isAllowedOrigin } from '../middleware/cors.ts';
 import { closedSignal } from '../middleware/request-shares.ts';
 import { readJson } from '../http/json-body.ts';
+import { unbuffered } from '../http/kept-answer.ts';
 import { dataUrlBodyBytesMax } from './studio-body.ts';
 import { defineEndpoint, rawResponse } from './endpoint.ts';
 
@@ -11,6 +17,18 @@ import { defineEndpoint, rawResponse } from './endpoint.ts';
  * keeps the connection open.
  */
 const keepAliveMs = 10_000;
+
+/**
+ * Rejects pages of foreign origins, as the protocol requires against DNS rebinding. Programs send no
+ * `Origin`.
+ * @throws GatewayError FORBIDDEN
+ */
+function checkOrigin(ctx: Context, config: Config): void {
+  const origin = ctx.get('origin');
+  const isOwn = origin === '' || origin === new URL(publicBaseUrl(config)).origin;
+  if (isOwn || isAllowedOrigin(config.CORS_ORIGINS, origin)) return;
+  throw new GatewayError('FORBIDDEN', `Origin ${origin} is not one of those in CORS_ORIGINS.`);
+}
 
 /** MCP endpoint. It has no id, because it is not part of the OpenAPI description. */
 export const mcp = defineEndpoint({
@@ -26,6 +44,7 @@ export const mcp = defineEndpoint({
   },
   errors: ['INVALID_REQUEST', 'PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'REQUEST_TIMEOUT'],
   async handle({ ctx, caller }, services) {
+    checkOrigin(ctx, services.config);
     // The transport rejects a batch of messages: the rate limit would count it as one request.
     const parsedBody = await readJson(ctx, { bytesMax: dataUrlBodyBytesMax });
     const sendRequest = createOwnApiClient(ctx.req, closedSignal(ctx));
@@ -46,6 +65,10 @@ export const mcp = defineEndpoint({
     const isAccepted = ctx.accepts('application/json', 'text/event-stream') !== false;
     if (isAccepted) headers.push(['accept', 'application/json, text/event-stream']);
     const request = new Request('http://mcp.invalid/mcp', { method: 'POST', headers });
-    ctx.body = await transport.handleRequest(request, { parsedBody });
+    const response = await transport.handleRequest(request, { parsedBody });
+    // The transport sets keep-alive also for a client that closes its connection.
+    response.headers.delete('connection');
+    ctx.body = response;
+    ctx.set(unbuffered);
   },
 });

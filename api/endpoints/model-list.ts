@@ -1,9 +1,11 @@
 /** GET /api/v1/models: the chat models, in pages that clients of OpenAI and Anthropic can read. */
 import { z } from 'zod';
-import { type ChatModel, getKind } from '../../chat/models.ts';
+import { type ChatCatalog, type ChatModel, getKind } from '../../chat/models.ts';
+import { errorFormatters, errorSchemas } from '../../domain/error-bodies.ts';
 import { fieldError } from '../../domain/errors.ts';
 import { formatReceived } from '../../domain/field-messages.ts';
-import { time } from './fields.ts';
+import type { Context } from '../context.ts';
+import { formatModelEntry, modelEntrySchema, modelKind } from './model-entry.ts';
 import { describeConstant } from '../http/constants.ts';
 import { defineEndpoint, rawResponse, defineSection } from './endpoint.ts';
 
@@ -46,25 +48,6 @@ function findPosition(listed: readonly ChatModel[], field: string, id: string): 
   throw fieldError('INVALID_REQUEST', field, message);
 }
 
-const modelKind = z.enum(['chat', 'embedding']).meta({
-  description: 'Use of the model: chats, or `POST /api/v1/embeddings`.',
-});
-/** Schema of a model in a list. */
-export const modelEntrySchema = z
-  .object({
-    id: z.string(),
-    object: z.literal('model'),
-    created: z.int(),
-    owned_by: z.string(),
-    type: z.literal('model'),
-    kind: modelKind,
-    display_name: z.string(),
-    created_at: time,
-  })
-  .meta({
-    id: 'Model',
-    description: 'Model with the fields of both OpenAI’s and Anthropic’s API.',
-  });
 const legacyModel = z.object({
   id: z.string(),
   name: z.string(),
@@ -115,20 +98,6 @@ function formatModelList({ models, hasMore }: ModelPage): z.infer<typeof modelLi
   };
 }
 
-/** Formats a model with the fields of OpenAI's and Anthropic's APIs. */
-function formatModelEntry(model: ChatModel): z.infer<typeof modelEntrySchema> {
-  return {
-    id: model.id,
-    object: 'model',
-    created: model.created,
-    owned_by: model.ownedBy,
-    type: 'model',
-    kind: getKind(model),
-    display_name: model.name,
-    created_at: new Date(model.created * 1000).toISOString().replace('.000Z', 'Z'),
-  };
-}
-
 /** Formats a model for older clients, which read `models` instead of `data`. */
 function formatLegacyEntry(model: ChatModel): z.infer<typeof legacyModel> {
   const { id, name, cost, limit, reasoning, description } = model;
@@ -161,6 +130,19 @@ const unknownModelError = z.object({
   error: z.object({ type: z.literal('not_found_error'), message: z.string() }),
 });
 
+/** Formats the error for an unknown model: as the specification (§4.2), or as the SDK reads it. */
+function formatUnknownModel(
+  { state: { errorFormat, requestId } }: Context,
+  chatCatalog: ChatCatalog,
+  id: string,
+): object {
+  if (errorFormat) {
+    return errorFormatters[errorFormat](chatCatalog.createUnknownError(id), requestId);
+  }
+  const message = `model: ${id.slice(0, 128)}`;
+  return { type: 'error', error: { type: 'not_found_error', message } };
+}
+
 /** Endpoints that list and get chat models. */
 export const models = defineSection('Chat', {
   listModels: defineEndpoint({
@@ -171,12 +153,24 @@ export const models = defineSection('Chat', {
     description:
       'The list has the models that a chat can use; `kind=embedding` lists those of `POST /api/v1/embeddings`.',
     request: {
-      query: pagingSchema.extend({ kind: modelEntrySchema.shape.kind.default('chat') }),
+      query: pagingSchema.extend({
+        kind: modelKind.default('chat'),
+        client_version: z.string().max(64).optional().meta({
+          description:
+            'Sent by Codex, which then expects entries of its own format. The list is empty, so that Codex uses its own.',
+        }),
+      }),
     },
     response: rawResponse,
     responses: describeConstant(modelListSchema),
     errors: ['CONFLICTING_FIELDS'],
-    async handle({ ctx, query: { kind, ...query } }, { chatCatalog, constants }) {
+    async handle({ ctx, query: { kind, client_version: codexVersion, ...query } }, services) {
+      const { chatCatalog, constants } = services;
+      if (codexVersion !== undefined) {
+        // An entry in Codex's format replaces its instructions for the model.
+        ctx.body = formatModelList({ models: [], hasMore: false });
+        return;
+      }
       const allModels = chatCatalog.listCurrent().filter((model) => getKind(model) === kind);
       if (Object.values(query).some((value) => value !== undefined)) {
         ctx.body = formatModelList(selectPage(allModels, query));
@@ -198,17 +192,18 @@ export const models = defineSection('Chat', {
     summary: 'Get a chat model',
     description: 'The id may contain slashes, plain or URL-encoded.',
     request: { params: z.object({ id: z.string() }) },
-    response: z.union([modelEntrySchema, unknownModelError]),
+    response: rawResponse,
     responses: {
       200: { description: 'The model.', schema: modelEntrySchema },
-      404: { description: 'No such model.', schema: unknownModelError },
+      404: {
+        description: 'No such model. Below `/v1`, the error has the format of the SDK that asks.',
+        schema: z.union([errorSchemas.openai, errorSchemas.anthropic, unknownModelError]),
+      },
     },
     handle({ ctx, params: { id } }, { chatCatalog }) {
       const model = chatCatalog.get(id);
       ctx.status = model ? 200 : 404;
-      if (model) return formatModelEntry(model);
-      const message = `model: ${id.slice(0, 128)}`;
-      return { type: 'error', error: { type: 'not_found_error', message } } as const;
+      ctx.body = model ? formatModelEntry(model) : formatUnknownModel(ctx, chatCatalog, id);
     },
   }),
 });

@@ -41,12 +41,12 @@ export function createRouter(
 }
 
 /**
- * Sets the error format of the endpoint. Must run before the access checks, which may reject the
- * request.
+ * Sets the error format of the endpoint, if it has its own. Must run before the access checks, which
+ * may reject the request.
  */
-function setErrorFormat({ errorFormat = 'service' }: Endpoint): Middleware {
+function setErrorFormat({ errorFormat }: Endpoint): Middleware {
   return (ctx, next) => {
-    ctx.state.errorFormat = errorFormat;
+    if (errorFormat) ctx.state.errorFormat = errorFormat;
     return next();
   };
 }
@@ -196,7 +196,9 @@ const encodeJson: Middleware = async (ctx, next) => {
   await next();
   const { body } = ctx;
   const isJson = ctx.response.is('json') === 'json';
-  if (ctx.respond === false || !isJson || body == null || body instanceof Stream) return;
+  // Koa sends streams and responses of the MCP transport itself.
+  const isSent = body == null || body instanceof Stream || body instanceof Response;
+  if (ctx.respond === false || !isJson || isSent) return;
   if (ctx.state.isConstant || ctx.method === 'HEAD') return;
   ctx.vary('Accept-Encoding');
   const isSerialized = typeof body === 'string' || Buffer.isBuffer(body);

@@ -4,7 +4,7 @@ import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { setImmediate as serveOtherRequests } from 'node:timers/promises';
 import { parseExact } from '../../domain/exact-numbers.ts';
 import { findUnstorable, isRecord, isStorable } from '../../domain/json.ts';
-import { createShares } from '../../platform/shares.ts';
+import { runInTurn } from '../../platform/work-turns.ts';
 import type { Context } from '../context.ts';
 import { readChunks } from './connections.ts';
 import { countBytes, findOwner } from '../middleware/request-shares.ts';
@@ -220,8 +220,8 @@ export async function readBody(
     });
   } catch (error) {
     ctx.state.releaseBytes('body');
-    // Closes the connection without reading the rest of the body. If the client should retry, the
-    // rest is read, because many clients read a response only after they have sent everything.
+    // Lets clients that read the response stop sending. A client that should retry may keep the
+    // connection.
     const isRetryable = error instanceof GatewayError && error.retryAfterSeconds !== undefined;
     if (!isRetryable) ctx.set('Connection', 'close');
     throw error;
@@ -296,27 +296,6 @@ export async function readJson(
 export function parseJsonLine(line: Buffer): Record<string, unknown> {
   new JsonMeter().count(line);
   return checkStorable(parseObject(decodeUtf8(line)));
-}
-
-/** Limiter that lets one large body be parsed at a time. */
-const parseTurns = createShares(1);
-/** Maximum time that a large body waits for its next parsing step, in milliseconds. */
-const turnWaitMs = 60_000;
-
-/**
- * Runs one parsing step of a large body. Other requests are served between two steps, and the
- * owners of large bodies take turns.
- * @throws GatewayError SERVICE_UNAVAILABLE if the step waits longer than `turnWaitMs`
- */
-async function runInTurn<Result>(owner: string, run: () => Result): Promise<Result> {
-  const endTurn = await parseTurns.enter(owner, turnWaitMs);
-  if (!endTurn) throw new GatewayError('SERVICE_UNAVAILABLE', undefined, { retryAfterSeconds: 2 });
-  try {
-    await serveOtherRequests();
-    return run();
-  } finally {
-    endTurn();
-  }
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });

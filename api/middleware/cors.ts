@@ -31,6 +31,10 @@ export const exposedHeaders: readonly string[] = [
 /** Time that a browser may cache a preflight response, in seconds. */
 const preflightMaxAgeSeconds = 7200;
 
+/** Returns whether pages of an origin may call the API. */
+export const isAllowedOrigin = (origins: readonly string[], origin: string): boolean =>
+  origins.includes('*') || origins.includes(origin);
+
 /**
  * Creates the middleware that allows pages of these origins to call the API. `*` allows all
  * origins.
@@ -44,7 +48,7 @@ export function createCors(origins: readonly string[]): Koa.Middleware {
       if (origin === '' || path.startsWith('/api/admin/')) return '';
       // File URLs are signed, so any page that has the URL may read the file.
       if (path.startsWith('/files/') || origins.includes('*')) return '*';
-      return origins.includes(origin) ? origin : '';
+      return isAllowedOrigin(origins, origin) ? origin : '';
     },
   });
 }

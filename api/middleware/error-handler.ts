@@ -1,22 +1,33 @@
 /** Converts thrown errors to error responses (spec §7). */
+import { Readable } from 'node:stream';
 import { ServiceError } from '@temporalio/client';
 import { GatewayError } from '../../domain/errors.ts';
 import { createSuggester } from '../../domain/field-messages.ts';
 import { isDatabaseUnavailable } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { Context, Middleware } from '../context.ts';
-import { errorFormatters } from '../../domain/error-bodies.ts';
+import { isBodyArriving, respondBeforeBodyEnds } from '../http/connections.ts';
+import { errorFormatters, getStatus, type ErrorFormat } from '../../domain/error-bodies.ts';
+import { findSdkFormat } from './sdk-paths.ts';
+
+/** Values that the response for an unknown path names: the gateway's URL, and a similar path. */
+interface KnownPaths {
+  baseUrl: string;
+  paths: readonly string[];
+}
 
 /**
  * Creates the middleware that converts errors to responses. A response contains no details of an
- * unexpected error. The response for an unknown path may suggest a similar one of `paths`.
+ * unexpected error.
  */
-export function handleErrors(logger: Logger, paths: readonly string[]): Middleware {
+export function handleErrors(logger: Logger, { baseUrl, paths }: KnownPaths): Middleware {
   const findNearest = createSuggester(paths);
   return async (ctx, next) => {
     try {
       await next();
-      if (ctx.status === 404 && ctx.body === undefined) throw createRouteError(ctx, findNearest);
+      if (ctx.status === 404 && ctx.body === undefined) {
+        throw createRouteError(ctx, { baseUrl, findNearest });
+      }
     } catch (error) {
       const gatewayError = toGatewayError(error);
       if (gatewayError.status >= 500) {
@@ -31,7 +42,10 @@ export function handleErrors(logger: Logger, paths: readonly string[]): Middlewa
 const shownPathMax = 100;
 
 /** Returns the error for an unknown path, or for a method that the path does not support. */
-function createRouteError(ctx: Context, findNearest: (path: string) => string[]): GatewayError {
+function createRouteError(
+  ctx: Context,
+  { baseUrl, findNearest }: { baseUrl: string; findNearest: (path: string) => string[] },
+): GatewayError {
   // `ctx.matched` also contains middleware, which has no methods.
   const methods = new Set(ctx.matched?.flatMap((layer) => layer.methods));
   if (methods.size === 0) {
@@ -39,13 +53,22 @@ function createRouteError(ctx: Context, findNearest: (path: string) => string[])
     const reference = 'GET /api/v1/openapi.json lists the endpoints';
     const [similar] = findNearest(ctx.path);
     const advice = similar === undefined ? '' : ` did you mean ${similar}?`;
+    if (!ctx.path.startsWith('/api/')) ctx.state.errorFormat = findSdkFormat(ctx);
+    const base = describeBaseUrl(baseUrl, ctx.state.errorFormat);
     return new GatewayError(
       'NOT_FOUND',
-      `${ctx.method} ${path} does not exist;${advice} ${reference}.`,
+      `${ctx.method} ${path} does not exist;${advice}${base} ${reference}.`,
     );
   }
   ctx.set('Allow', [...methods].join(', '));
   return new GatewayError('METHOD_NOT_ALLOWED');
+}
+
+/** Returns the part of the error for an unknown path that names the right base URL of an SDK. */
+function describeBaseUrl(baseUrl: string, format: ErrorFormat = 'service'): string {
+  if (format === 'service') return '';
+  const [name, url] = format === 'anthropic' ? ['Anthropic', baseUrl] : ['OpenAI', `${baseUrl}/v1`];
+  return ` the base URL of clients of ${name} is ${url};`;
 }
 
 /**
@@ -79,10 +102,18 @@ export function toGatewayError(error: unknown): GatewayError {
 }
 
 function sendError(ctx: Context, error: GatewayError): void {
-  ctx.status = error.status;
+  const { errorFormat = 'service', requestId } = ctx.state;
+  ctx.status = getStatus(error.code, errorFormat);
   if (error.retryAfterSeconds !== undefined)
     ctx.set('Retry-After', String(error.retryAfterSeconds));
   if (error.code === 'Unauthorized') ctx.set('WWW-Authenticate', 'Bearer');
-  const { errorFormat = 'service', requestId } = ctx.state;
-  ctx.body = errorFormatters[errorFormat](error, requestId);
+  const body = errorFormatters[errorFormat](error, requestId);
+  if (error.code === 'REQUEST_TIMEOUT' || !isBodyArriving(ctx.req)) {
+    ctx.body = body;
+    return;
+  }
+  const text = JSON.stringify(body);
+  ctx.type = 'json';
+  ctx.body = Readable.from(respondBeforeBodyEnds(ctx.req, text), { objectMode: false });
+  ctx.length = Buffer.byteLength(text);
 }

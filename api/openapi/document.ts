@@ -9,7 +9,7 @@ import { Worker } from 'node:worker_threads';
 import { z } from 'zod';
 import { createDocument } from 'zod-openapi';
 import { errorTable } from '../../domain/errors.ts';
-import { errorSchemas } from '../../domain/error-bodies.ts';
+import { errorSchemas, getStatus } from '../../domain/error-bodies.ts';
 import { renderForGenerators } from './generator-document.ts';
 import { webhookDescriptions } from './webhook-description.ts';
 
@@ -209,7 +209,7 @@ function describeErrors({
   errors,
   errorFormat = 'service',
 }: EndpointDescription): Record<string, unknown> {
-  const byStatus = Map.groupBy(errors, (code) => errorTable[code].status);
+  const byStatus = Map.groupBy(errors, (code) => getStatus(code, errorFormat));
   return Object.fromEntries(
     [...byStatus].map(([status, codes]) => [
       String(status),

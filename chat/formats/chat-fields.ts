@@ -1,5 +1,6 @@
 /** The chat request into which every format is translated, and schemas that the formats share. */
-import type { ChatBody, ContentPart, PartContent } from '../chat-body.ts';
+import type { ChatBody, ContentPart, PartContent, Tool } from '../chat-body.ts';
+import { fieldError } from '../../domain/errors.ts';
 import {
   isRecord,
   toStorable,
@@ -126,6 +127,33 @@ export const cacheControlField = { cache_control: cacheControlSchema.nullish() }
  */
 export const createRejectedField = (reason: string) =>
   z.union([z.null(), z.array(z.never()).max(0)], `is not supported: ${reason}`).optional();
+
+/** Message of a choice that demands a tool of a request that has none. */
+export const requiresTools = 'requires tools';
+
+/** Schema of the mode of OpenAI's choice among some of the tools. */
+export const allowedMode = z.enum(['auto', 'required']);
+
+/**
+ * Returns the tools that a request allows the model to call, with the mode as its choice. The model
+ * receives no other tools.
+ * @throws GatewayError INVALID_REQUEST for a name that is not that of a tool, and for the mode
+ * `required` without tools
+ */
+export function selectAllowedTools(
+  tools: readonly Tool[],
+  mode: z.infer<typeof allowedMode>,
+  allowed: readonly { name: string; path: string }[],
+): Pick<ChatBody, 'tools' | 'tool_choice'> {
+  const names = new Set(tools.map((tool) => tool.function.name));
+  const unknown = allowed.find(({ name }) => !names.has(name));
+  if (unknown) throw fieldError('INVALID_REQUEST', unknown.path, 'is not the name of a tool');
+  const allowedNames = new Set(allowed.map(({ name }) => name));
+  const selected = tools.filter((tool) => allowedNames.has(tool.function.name));
+  if (selected.length > 0) return { tools: selected, tool_choice: mode };
+  if (mode === 'auto') return {};
+  throw fieldError('INVALID_REQUEST', 'tool_choice', requiresTools);
+}
 
 type Part = z.core.$ZodTypeDiscriminable;
 

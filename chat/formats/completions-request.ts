@@ -10,6 +10,9 @@ import { getCalls, type ChatBody, type ChatMessage, type PartContent } from '../
 import { anyJsonObject, createRecordSchema } from '../../domain/body-schema.ts';
 import { metadataSchema, nullIfEmpty } from '../../domain/metadata.ts';
 import {
+  allowedMode,
+  requiresTools,
+  selectAllowedTools,
   type ChatRequest,
   cacheControlSchema,
   fallbacksSchema,
@@ -219,12 +222,20 @@ const tool = z.object({
   }),
   ...cacheControlField,
 });
+const functionChoice = z.object({
+  type: z.literal('function'),
+  function: z.object({ name: nameSchema }),
+});
 const toolChoice = z.union(
   [
     z.enum(['none', 'auto', 'required']),
-    z.object({ type: z.literal('function'), function: z.object({ name: nameSchema }) }),
+    functionChoice,
+    z.object({
+      type: z.literal('allowed_tools'),
+      allowed_tools: z.object({ mode: allowedMode, tools: z.array(functionChoice).max(512) }),
+    }),
   ],
-  'must be none, auto, required or {type: "function", function: {name}}',
+  'must be none, auto, required, {type: "function", function: {name}} or {type: "allowed_tools", allowed_tools: {mode, tools}}',
 );
 const responseFormat = z.discriminatedUnion(
   'type',
@@ -374,14 +385,21 @@ function convertFormat({ response_format: format }: WireRequest): Partial<ChatBo
 function convertTools(wire: WireRequest): Partial<ChatBody> {
   const { tools, tool_choice, parallel_tool_calls } = wire;
   if (!tools || tools.length === 0) return {};
-  return {
-    tools: tools.map(({ type, function: { name, ...fields }, ...cache }) => ({
-      type,
-      function: { name, ...withoutNulls(fields) },
-      ...withoutNulls(cache),
-    })),
-    ...withoutNulls({ tool_choice, parallel_tool_calls }),
-  };
+  const callable = tools.map(({ type, function: { name, ...fields }, ...cache }) => ({
+    type,
+    function: { name, ...withoutNulls(fields) },
+    ...withoutNulls(cache),
+  }));
+  const parallel = withoutNulls({ parallel_tool_calls });
+  if (typeof tool_choice !== 'object' || tool_choice?.type !== 'allowed_tools') {
+    return { tools: callable, ...withoutNulls({ tool_choice }), ...parallel };
+  }
+  const { mode, tools: allowed } = tool_choice.allowed_tools;
+  const names = allowed.map(({ function: { name } }, index) => ({
+    name,
+    path: `tool_choice.allowed_tools.tools.${index}.function.name`,
+  }));
+  return { ...selectAllowedTools(callable, mode, names), ...parallel };
 }
 
 /** Schema of the body of POST /api/v1/chat (spec §2.3), with OpenAI's sampling fields. */
@@ -409,4 +427,9 @@ export const completionsRequestSchema = z
     message: 'requires logprobs: true',
   })
   .refine(isThinkingBudgetValid, thinkingBudgetIssue)
+  .refine(
+    ({ tools, tool_choice: choice }) =>
+      choice == null || choice === 'auto' || choice === 'none' || Boolean(tools?.length),
+    { path: ['tool_choice'], message: requiresTools },
+  )
   .transform(toRequest);

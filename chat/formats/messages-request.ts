@@ -28,6 +28,7 @@ import {
   modelIdSchema,
   callIdSchema,
   nameSchema,
+  requiresTools,
   textSchema,
   toolNameSchema,
   withoutNulls,
@@ -183,6 +184,11 @@ type WireRequest = z.infer<typeof wireRequest>;
 /** Schema of the body of POST /api/v1/messages. */
 export const messagesRequestSchema = wireRequest
   .refine(isThinkingBudgetValid, thinkingBudgetIssue)
+  .refine(
+    ({ tools, tool_choice: choice }) =>
+      !['any', 'tool'].includes(choice?.type ?? 'auto') || Boolean(tools?.length),
+    { path: ['tool_choice'], message: requiresTools },
+  )
   .transform(toRequest);
 
 /** Schema of the body of POST /api/v1/messages/count_tokens. */

@@ -276,39 +276,53 @@ function toResponseStatus(finishReason: string | null): 'completed' | 'incomplet
 
 /** Formats usage. Cached and reasoning tokens are 0 if the provider does not report them. */
 function formatUsage({ usage }: ChatBill): object {
-  const { inputTokens, outputTokens, cachedInputTokens = 0, reasoningTokens = 0 } = usage;
+  const { inputTokens, outputTokens } = usage;
+  const { cachedInputTokens = 0, cacheWriteTokens = 0, reasoningTokens = 0 } = usage;
   return {
     input_tokens: inputTokens,
-    input_tokens_details: { cached_tokens: cachedInputTokens },
+    input_tokens_details: {
+      cached_tokens: cachedInputTokens,
+      cache_write_tokens: cacheWriteTokens,
+    },
     output_tokens: outputTokens,
     output_tokens_details: { reasoning_tokens: reasoningTokens },
     total_tokens: inputTokens + outputTokens,
   };
 }
 
-/** Returns the response fields that repeat fields of the request. */
+/**
+ * Returns the response fields that repeat fields of the request. Fields that the request lacks have
+ * OpenAI's defaults, because its types and those of Open Responses require them.
+ */
 function formatSettings({ body, maxTokens, metadata }: ChatContext['request']): object {
   const { tools = [], tool_choice: choice = 'auto', response_format: format } = body;
   const { mode, effort = null } = body.reasoning ?? {};
   return {
+    frequency_penalty: body.frequency_penalty ?? 0,
     instructions: null,
     max_output_tokens: maxTokens,
+    max_tool_calls: null,
     metadata: metadata ?? {},
     parallel_tool_calls: body.parallel_tool_calls ?? true,
+    presence_penalty: body.presence_penalty ?? 0,
+    prompt_cache_key: body.prompt_cache_key ?? null,
     reasoning: { effort: mode === 'off' ? 'none' : effort, summary: null },
-    temperature: body.temperature ?? null,
+    safety_identifier: body.safety_identifier ?? null,
+    temperature: body.temperature ?? 1,
     text: {
       format: formatTextFormat(format),
       ...(body.verbosity && { verbosity: body.verbosity }),
     },
     tool_choice: typeof choice === 'string' ? choice : { type: 'function', ...choice.function },
-    tools: tools.map(({ type, function: { parameters = null, strict = null, ...tool } }) => ({
+    tools: tools.map(({ type, function: tool }) => ({
       type,
+      description: null,
+      parameters: null,
+      strict: null,
       ...tool,
-      parameters,
-      strict,
     })),
-    top_p: body.top_p ?? null,
+    top_logprobs: 0,
+    top_p: body.top_p ?? 1,
   };
 }
 
@@ -318,12 +332,15 @@ function formatTextFormat(format: ChatContext['request']['body']['response_forma
   return { type, ...(isRecord(schema) && schema) };
 }
 
+const toUnixSeconds = (ms: number): number => Math.floor(ms / 1000);
+
 function formatResponse({ chat, request }: ChatContext, createdAt: number, state: object): object {
   return {
     id: chat.id,
     object: 'response',
     created_at: createdAt,
     background: false,
+    completed_at: null,
     error: null,
     incomplete_details: null,
     model: chat.servedBy.model,
@@ -346,6 +363,7 @@ function formatEnd(
   const reason = incompleteReasons[end.finishReason ?? ''];
   return {
     status,
+    ...(status === 'completed' && { completed_at: toUnixSeconds(Date.now()) }),
     incomplete_details: reason === undefined ? null : { reason },
     output: restoreOutput(context, end.items.output(status)),
     usage: formatUsage(end.bill),
@@ -360,6 +378,15 @@ function restoreOutput({ request }: ChatContext, output: readonly object[]): obj
   return output.map((item) => restorer.item(item));
 }
 
+/**
+ * Returns the code in a failed response. OpenAI's types have a closed list of codes; the `error` event
+ * of the stream has the gateway's own.
+ */
+function toFailureCode({ status }: GatewayError): string {
+  if (status === 429) return 'rate_limit_exceeded';
+  return status < 500 ? 'invalid_prompt' : 'server_error';
+}
+
 function formatErrorEvent(error: GatewayError, { requestId }: ChatContext): ResponseEvent {
   const param = error.details?.[0]?.path ?? null;
   return {
@@ -372,7 +399,7 @@ function formatErrorEvent(error: GatewayError, { requestId }: ChatContext): Resp
 
 /** Creates the presentation of one chat. It keeps the output items of the stream. */
 export function createResponsesPresentation(): Presentation {
-  const createdAt = Math.floor(Date.now() / 1000);
+  const createdAt = toUnixSeconds(Date.now());
   let items: ResponseItems | null = null;
   let restorer: ToolRestorer | null = null;
   let sequenceNumber = 0;
@@ -422,13 +449,12 @@ export function createResponsesPresentation(): Presentation {
     },
     failure(context, error, bill) {
       const { items: outputItems, text: startText } = start(context);
-      const code = toOpenaiCode(error);
       const charge = bill && { creditsConsumed: bill.creditsConsumed };
       const event = { ...formatErrorEvent(error, context), ...charge };
       const ended = outputItems.end('incomplete');
       const response = formatResponse(context, createdAt, {
         status: 'failed',
-        error: { code, message: error.message },
+        error: { code: toFailureCode(error), message: error.message },
         output: restoreOutput(context, outputItems.output('incomplete')),
         ...(bill && { usage: formatUsage(bill) }),
         ...charge,

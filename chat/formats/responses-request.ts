@@ -10,11 +10,19 @@ import { anyJsonObject } from '../../domain/body-schema.ts';
 import { metadataSchema, nullIfEmpty } from '../../domain/metadata.ts';
 import type { ChatRequest } from './chat-fields.ts';
 import { openaiFields, sharedFields } from './completions-request.ts';
-import { nameSchema, createRejectedField, textSchema, withoutNulls } from './chat-fields.ts';
+import {
+  allowedMode,
+  createRejectedField,
+  nameSchema,
+  requiresTools,
+  selectAllowedTools,
+  textSchema,
+  withoutNulls,
+} from './chat-fields.ts';
 import { convertReasoning, effortSchema } from './reasoning.ts';
 import { inputSchema } from './responses-input.ts';
 import { notStoredReason } from './responses-input.ts';
-import { flattenTools, toFunctionName, toolsSchema } from './responses-tools.ts';
+import { flattenTools, ignoredTools, toFunctionName, toolsSchema } from './responses-tools.ts';
 
 const toolChoice = z.union(
   [
@@ -24,8 +32,21 @@ const toolChoice = z.union(
       name: nameSchema,
       namespace: nameSchema.nullish(),
     }),
+    z.object({
+      type: z.literal('allowed_tools'),
+      mode: allowedMode,
+      tools: z
+        .array(
+          z.object({
+            type: z.string().max(64),
+            name: nameSchema.nullish(),
+            namespace: nameSchema.nullish(),
+          }),
+        )
+        .max(512),
+    }),
   ],
-  'must be none, auto, required, {type: "function", name} or {type: "custom", name}',
+  'must be none, auto, required, {type: "function", name}, {type: "custom", name} or {type: "allowed_tools", mode, tools}',
 );
 const textFormat = z.discriminatedUnion(
   'type',
@@ -42,12 +63,28 @@ const textFormat = z.discriminatedUnion(
   ],
   { error: 'must be one of text, json_object, json_schema' },
 );
+/**
+ * Values of `include` that are ignored, because they add to the results of tools that no model runs
+ * here. Clients send them with `web_search`, which is ignored too.
+ */
+const ignoredIncludes = [
+  'code_interpreter_call.outputs',
+  'computer_call_output.output.image_url',
+  'file_search_call.results',
+  'message.input_image.image_url',
+  'web_search_call.action.sources',
+  'web_search_call.results',
+] as const;
+const ignoredInclude: ReadonlySet<string> = new Set(ignoredIncludes);
+
 const wireRequest = z.object({
   model: sharedFields.model,
   models: sharedFields.models,
   stream: sharedFields.stream,
   temperature: sharedFields.temperature,
   top_p: sharedFields.top_p,
+  presence_penalty: sharedFields.presence_penalty,
+  frequency_penalty: sharedFields.frequency_penalty,
   user: sharedFields.user,
   input: inputSchema,
   instructions: textSchema.nullish(),
@@ -68,7 +105,7 @@ const wireRequest = z.object({
   service_tier: openaiFields.service_tier,
   metadata: metadataSchema.nullish(),
   include: z
-    .array(z.literal('reasoning.encrypted_content', 'must be reasoning.encrypted_content'))
+    .array(z.enum(['reasoning.encrypted_content', ...ignoredIncludes]))
     .max(16)
     .nullish(),
   truncation: z.literal('disabled', 'must be disabled: the input is never truncated').nullish(),
@@ -84,7 +121,16 @@ const wireRequest = z.object({
 type WireRequest = z.infer<typeof wireRequest>;
 
 /** Schema of the body of POST /api/v1/responses. */
-export const responsesRequestSchema = wireRequest.transform(toRequest);
+export const responsesRequestSchema = wireRequest
+  .refine(
+    ({ tool_choice: choice, tools, input }) =>
+      choice == null ||
+      choice === 'auto' ||
+      choice === 'none' ||
+      flattenTools([...(tools ?? []), ...input.tools]).tools.length > 0,
+    { path: ['tool_choice'], message: requiresTools },
+  )
+  .transform(toRequest);
 
 function toRequest(wire: WireRequest): ChatRequest {
   const system = wire.instructions;
@@ -97,7 +143,14 @@ function toRequest(wire: WireRequest): ChatRequest {
     includeUsage: false,
     metadata: nullIfEmpty(wire.metadata),
     // `store` is ignored, because no response is stored.
-    ignored: [...(wire.store ? ['store'] : []), ...ignored, ...wire.input.ignored],
+    ignored: [
+      ...(wire.store ? ['store'] : []),
+      ...(wire.include ?? []).flatMap((name) =>
+        ignoredInclude.has(name) ? [`include.${name}`] : [],
+      ),
+      ...ignored,
+      ...wire.input.ignored,
+    ],
     toolForms: forms,
     body: {
       messages: [
@@ -117,6 +170,8 @@ function convertOptions(wire: WireRequest): Omit<ChatBody, 'messages'> {
     ...withoutNulls({
       temperature: wire.temperature,
       top_p: wire.top_p,
+      presence_penalty: wire.presence_penalty,
+      frequency_penalty: wire.frequency_penalty,
       user: wire.user,
       prompt_cache_key: wire.prompt_cache_key,
       prompt_cache_retention: wire.prompt_cache_retention,
@@ -142,12 +197,26 @@ function convertTools(
 ): Partial<ChatBody> {
   if (tools.length === 0) return {};
   return {
-    tools,
-    ...(choice && { tool_choice: typeof choice === 'string' ? choice : toFunctionChoice(choice) }),
+    ...convertToolChoice(choice, tools),
     ...withoutNulls({ parallel_tool_calls: parallel }),
   };
 }
 
-function toFunctionChoice({ name, namespace }: Exclude<z.infer<typeof toolChoice>, string>) {
-  return { type: 'function' as const, function: { name: toFunctionName(name, namespace) } };
+function convertToolChoice(
+  choice: WireRequest['tool_choice'],
+  tools: Tool[],
+): Pick<ChatBody, 'tools' | 'tool_choice'> {
+  if (choice == null) return { tools };
+  if (typeof choice === 'string') return { tools, tool_choice: choice };
+  if (choice.type !== 'allowed_tools') {
+    const name = toFunctionName(choice.name, choice.namespace);
+    return { tools, tool_choice: { type: 'function', function: { name } } };
+  }
+  // A tool without a name runs at the provider, or is the search for tools.
+  const allowed = choice.tools.map(({ type, name, namespace }, index) => ({
+    name: toFunctionName(name ?? type, namespace),
+    path: `tool_choice.tools.${index}.name`,
+  }));
+  const callable = allowed.filter(({ name }) => !ignoredTools.has(name));
+  return selectAllowedTools(tools, choice.mode, callable);
 }

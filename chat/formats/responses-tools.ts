@@ -69,6 +69,8 @@ const webSearch = z.object({
     'web_search_preview_2025_03_11',
   ]),
 });
+/** Types of the tools that are ignored. */
+export const ignoredTools: ReadonlySet<string> = new Set(webSearch.shape.type.options);
 const toolSchema = z.discriminatedUnion(
   'type',
   [functionTool, customTool, namespaceTool, toolSearch, webSearch],
@@ -121,10 +123,7 @@ export function flattenTools(sentTools: readonly SentTool[]): FlatTools {
         add({ kind, name: kind }, withoutNulls({ description, parameters }));
         break;
       }
-      case 'web_search':
-      case 'web_search_2025_08_26':
-      case 'web_search_preview':
-      case 'web_search_preview_2025_03_11':
+      default:
         ignored.add(`tools.${tool.type}`);
     }
   };

@@ -1435,7 +1435,7 @@ export interface components {
             status: "waiting" | "running" | "completed" | "failed" | "skipped" | "canceled";
             /** @description Job whose result the step has taken over; null if the step runs. */
             takenFrom: string | null;
-            /** @description Maximum price, which is reserved. */
+            /** @description Most that the step is charged: its reserved price, and what a provider may report beyond the measured length of a recording. */
             maxCredits: number;
             /** @description Charged credits; 0 until the job has ended. */
             credits: number;
@@ -1546,7 +1546,7 @@ export interface components {
         } & {
             [key: string]: unknown;
         };
-        /** @description Model with the fields of both OpenAI’s and Anthropic’s API. */
+        /** @description Model with the fields of OpenAI’s, Anthropic’s and OpenRouter’s APIs. */
         Model: {
             id: string;
             /** @constant */
@@ -1563,6 +1563,66 @@ export interface components {
             display_name: string;
             /** Format: date-time */
             created_at: string;
+            capabilities: null;
+            line: null;
+            /**
+             * @description `deprecated` if the provider has announced the end of the model.
+             * @enum {string}
+             */
+            lifecycle: "active" | "deprecated";
+            deprecated_at: null;
+            retires_at: string | null;
+            max_input_tokens: number | null;
+            /** @description Maximum of one answer; null for embeddings. */
+            max_tokens: number | null;
+            canonical_slug: string;
+            name: string;
+            description: string;
+            context_length: number;
+            architecture: {
+                modality: string;
+                input_modalities: ("text" | "image" | "video" | "audio")[];
+                output_modalities: ("text" | "embeddings")[];
+                /** @constant */
+                tokenizer: "Other";
+                instruct_type: null;
+            };
+            /** @description Prices for input of usual length; `models[].cost` has them per million. */
+            pricing: {
+                /**
+                 * @description Price in USD per token.
+                 * @example 0.000003
+                 */
+                prompt: string;
+                /**
+                 * @description Price in USD per token.
+                 * @example 0.000003
+                 */
+                completion: string;
+                /**
+                 * @description Price in USD per token.
+                 * @example 0.000003
+                 */
+                input_cache_read: string;
+                /**
+                 * @description Price in USD per token.
+                 * @example 0.000003
+                 */
+                input_cache_write: string;
+                /**
+                 * @description Price in USD per token.
+                 * @example 0.000003
+                 */
+                audio: string;
+            };
+            top_provider: {
+                context_length: number;
+                max_completion_tokens: number | null;
+                /** @constant */
+                is_moderated: false;
+            };
+            per_request_limits: null;
+            supported_parameters: string[];
         };
         Image: {
             /** Format: uri */
@@ -1603,8 +1663,10 @@ export interface components {
         StudioEstimate: {
             type: string;
             model: string | null;
-            /** @description Credits that the request reserves: the maximum that it can cost. */
+            /** @description Credits that the request reserves. */
             credits: number;
+            /** @description Most that the request is charged. More than `credits` only where a provider may report a longer recording than was measured. */
+            maxCredits: number;
             items: {
                 unit: string;
                 quantity: number;
@@ -1619,8 +1681,10 @@ export interface components {
                 id: string;
                 use: string;
                 model: string | null;
-                /** @description Maximum price of the step. */
+                /** @description Reserved price of the step. */
                 credits: number;
+                /** @description Most that the step is charged. */
+                maxCredits: number;
                 expectedCredits: number;
             }[];
         };
@@ -1905,7 +1969,7 @@ export interface components {
             expires_at: null;
             prompt: string | null;
             seconds: string | null;
-            /** @description WIDTHxHEIGHT in pixels; null until the video is completed, or if its size is unknown. */
+            /** @description WIDTHxHEIGHT in pixels. Until the video is completed, the requested size or the model’s default; null if the model chooses the size. */
             size: string | null;
             error: {
                 code: string;
@@ -2109,7 +2173,7 @@ export interface components {
             status: "waiting" | "running" | "completed" | "failed" | "skipped" | "canceled";
             /** @description Job whose result the step has taken over; null if the step runs. */
             takenFrom: string | null;
-            /** @description Maximum price, which is reserved. */
+            /** @description Most that the step is charged: its reserved price, and what a provider may report beyond the measured length of a recording. */
             maxCredits: number;
             /** @description Charged credits; 0 until the job has ended. */
             credits: number;
@@ -2444,6 +2508,20 @@ export interface components {
                 type: "function";
                 function: {
                     name: string;
+                };
+            } | {
+                /** @constant */
+                type: "allowed_tools";
+                allowed_tools: {
+                    /** @enum {string} */
+                    mode: "auto" | "required";
+                    tools: {
+                        /** @constant */
+                        type: "function";
+                        function: {
+                            name: string;
+                        };
+                    }[];
                 };
             }) | null;
             parallel_tool_calls?: boolean | null;
@@ -4668,6 +4746,8 @@ export interface components {
             stream?: boolean | null;
             temperature?: number | null;
             top_p?: number | null;
+            presence_penalty?: number | null;
+            frequency_penalty?: number | null;
             user?: string | null;
             input: string | (({
                 type?: "message" | null;
@@ -4972,6 +5052,16 @@ export interface components {
                 type: "function" | "custom";
                 name: string;
                 namespace?: string | null;
+            } | {
+                /** @constant */
+                type: "allowed_tools";
+                /** @enum {string} */
+                mode: "auto" | "required";
+                tools: {
+                    type: string;
+                    name?: string | null;
+                    namespace?: string | null;
+                }[];
             }) | null;
             parallel_tool_calls?: boolean | null;
             prompt_cache_key?: string | null;
@@ -4981,7 +5071,7 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
-            include?: "reasoning.encrypted_content"[] | null;
+            include?: ("reasoning.encrypted_content" | "code_interpreter_call.outputs" | "computer_call_output.output.image_url" | "file_search_call.results" | "message.input_image.image_url" | "web_search_call.action.sources" | "web_search_call.results")[] | null;
             truncation?: "disabled" | null;
             store?: boolean | null;
             background?: false | null;
@@ -5069,6 +5159,7 @@ export interface components {
                 input_tokens: number;
                 input_tokens_details: {
                     cached_tokens: number;
+                    cache_write_tokens: number;
                 };
                 output_tokens: number;
                 output_tokens_details: {
@@ -5128,7 +5219,7 @@ export interface components {
             prompt: string;
             /** @example gpt-image-2 */
             model?: string | null;
-            n?: number | null;
+            n?: (number | string) | null;
             size?: string | null;
             quality?: ("auto" | "low" | "medium" | "high" | "standard" | "hd") | null;
             background?: ("auto" | "transparent" | "opaque") | null;
@@ -5159,7 +5250,7 @@ export interface components {
             prompt: string;
             /** @example veo */
             model?: string | null;
-            seconds?: number | null;
+            seconds?: (number | string) | null;
             size?: string | null;
             input_reference?: {
                 file_id?: string;
@@ -5850,6 +5941,8 @@ export interface operations {
                 after_id?: string;
                 before_id?: string;
                 kind?: "chat" | "embedding";
+                /** @description Sent by Codex, which then expects entries of its own format. The list is empty, so that Codex uses its own. */
+                client_version?: string;
             };
         };
         responses: {
@@ -7525,6 +7618,8 @@ export interface operations {
         parameters: {
             query?: {
                 format?: "ndjson" | "csv";
+                /** @description With `true`, CSV begins with a byte order mark, which Excel needs for UTF-8. */
+                bom?: "true" | "false";
                 cursor?: string;
             };
             path: {
@@ -7848,7 +7943,7 @@ export interface operations {
                     prompt: string;
                     /** @example gpt-image-2 */
                     model?: string | null;
-                    n?: number | null;
+                    n?: (number | string) | null;
                     size?: string | null;
                     quality?: ("auto" | "low" | "medium" | "high" | "standard" | "hd") | null;
                     background?: ("auto" | "transparent" | "opaque") | null;
@@ -7973,7 +8068,7 @@ export interface operations {
                     prompt: string;
                     /** @example veo */
                     model?: string | null;
-                    seconds?: number | null;
+                    seconds?: (number | string) | null;
                     size?: string | null;
                     /** Format: binary */
                     input_reference?: string;
@@ -8449,6 +8544,8 @@ export interface operations {
                 status?: "reserved" | "charged" | "released";
                 /** @description Format of the response; overrides the Accept header. */
                 format?: "json" | "csv";
+                /** @description With `true`, CSV begins with a byte order mark, which Excel needs for UTF-8. */
+                bom?: "true" | "false";
             };
         };
         responses: {

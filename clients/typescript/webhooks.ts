@@ -18,10 +18,17 @@ interface ReceivedWebhook {
 
 /**
  * Verifies the signature and the timestamp of a webhook, and returns its event.
- * @throws Error if one of them is invalid; respond with status 400 and ignore the webhook
+ * @throws Error if the secret or one of them is invalid; respond with status 400 and ignore the webhook
  */
 export async function verifyWebhook(received: ReceivedWebhook): Promise<WebhookEvent> {
   const { body, secret, toleranceSeconds = 300 } = received;
+  // Programs without types pass the undefined value of a missing environment variable.
+  const secretBytes = decodeBase64((secret ?? '').trim().replace(/^whsec_/, ''));
+  if (secretBytes.length === 0) {
+    throw new Error(
+      'secret must be whsec_ and base64 text, as GET /api/v1/webhooks/secret returns it.',
+    );
+  }
   const entries =
     received.headers instanceof Headers ? [...received.headers] : Object.entries(received.headers);
   const headers = new Map(entries.map(([name, value]) => [name.toLowerCase(), value]));
@@ -40,7 +47,7 @@ export async function verifyWebhook(received: ReceivedWebhook): Promise<WebhookE
   const signed = new TextEncoder().encode(`${readHeader('webhook-id')}.${timestamp}.${body}`);
   const key = await crypto.subtle.importKey(
     'raw',
-    decodeBase64(secret.replace(/^whsec_/, '')),
+    secretBytes,
     { name: 'HMAC', hash: 'SHA-256' },
     false,
     ['verify'],
@@ -61,7 +68,7 @@ function decodeBase64(base64: string): Uint8Array<ArrayBuffer> {
   try {
     return Uint8Array.from(atob(base64), (character) => character.charCodeAt(0));
   } catch {
-    // Invalid Base64 becomes an empty signature, which is never valid.
+    // An empty secret is rejected, and an empty signature is never valid.
     return new Uint8Array();
   }
 }

@@ -36,10 +36,16 @@ async function packNpm(name: string, compiled: string, into: string): Promise<st
 
 /** Builds the Python client into a folder. Returns the paths of the wheel and the source distribution. */
 export async function packPython(into: string): Promise<{ wheel: string; sdist: string }> {
-  const source = join(root, 'clients', 'python');
+  const source = await mkdtemp(join(tmpdir(), 'client-'));
   // Without isolation, Python uses the pinned build tool of tools.ts instead of the registry's latest.
   const python = join(await installPythonCommands(), 'python');
-  await run(python, ['-m', 'build', '--no-isolation', '--outdir', into, source]);
+  try {
+    await cp(join(root, 'clients', 'python'), source, { recursive: true });
+    await cp(join(root, 'LICENSE'), join(source, 'LICENSE'));
+    await run(python, ['-m', 'build', '--no-isolation', '--outdir', into, source]);
+  } finally {
+    await rm(source, { recursive: true, force: true });
+  }
   const files = await readdir(into);
   const findFile = (end: string): string =>
     join(into, files.find((name) => name.endsWith(end)) ?? '');

@@ -61,6 +61,7 @@ async function copy(url: string, field: string, copies: RequestCopies): Promise<
 /** Type and duration (in seconds) of a recording. */
 export interface MeasuredRecording {
   type: MediaType;
+  hasAlpha: false;
   durationSeconds: number;
 }
 
@@ -72,7 +73,7 @@ async function measureRecording(source: ByteSource, field: string): Promise<Meas
   try {
     const facts = await readAccepted(source, 'recording');
     const durationSeconds = facts.kind === 'recording' ? (facts.audio?.durationSeconds ?? 0) : 0;
-    return { type: facts.type, durationSeconds };
+    return { type: facts.type, hasAlpha: false, durationSeconds };
   } catch (error) {
     if (!(error instanceof UnusableFile)) throw error;
     throw fieldError('INVALID_REQUEST', field, error.message);
@@ -95,6 +96,8 @@ export interface ReceivedFile {
   /** File id derived from the bytes, so that a retried request has the same id. */
   contentId: string;
   type: MediaType;
+  /** Whether pixels of a picture may be transparent; false for other files. */
+  hasAlpha: boolean;
   sizeBytes: number;
   /** Duration in seconds; null if the file was not received as a recording. */
   durationSeconds: number | null;
@@ -113,6 +116,7 @@ export interface ReceivedFile {
  */
 interface FileProperties {
   type: MediaType;
+  hasAlpha: boolean;
   durationSeconds: number | null;
 }
 
@@ -132,12 +136,13 @@ export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
     try {
       const digest = await writeSpoolFile(path, stream);
       if (stream.truncated) throw fieldError('FILE_TOO_LARGE', field, 'the file is too large');
-      const { type, durationSeconds } = await inspect(path);
+      const { type, hasAlpha, durationSeconds } = await inspect(path);
       const { organizationId, keyId } = owner;
       let storageKey: string | null = null;
       return {
         contentId: `file_${digest.sha256.slice(0, 32)}`,
         type,
+        hasAlpha,
         sizeBytes: digest.sizeBytes,
         durationSeconds,
         async store() {
@@ -196,8 +201,9 @@ export type RequestFiles = ReturnType<typeof createRequestFiles>;
  */
 async function inspectFile(path: string, field: string, use?: MediaUse): Promise<FileProperties> {
   try {
-    const { type } = await readAccepted(createFileSource(path), use);
-    return { type, durationSeconds: null };
+    const facts = await readAccepted(createFileSource(path), use);
+    const hasAlpha = facts.kind === 'picture' && facts.hasAlpha;
+    return { type: facts.type, hasAlpha, durationSeconds: null };
   } catch (error) {
     if (!(error instanceof UnusableFile)) throw error;
     throw fieldError(error.code, field, error.message);

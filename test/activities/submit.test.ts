@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { createCallPictures } from '../../storage/inputs/call-pictures.ts';
 import { createInputs } from '../../storage/inputs/inputs.ts';
 import { createCallRecords } from '../../providers/call-records.ts';
 import { createInbox, createNotificationUrls } from '../../providers/notifications.ts';
@@ -48,6 +49,7 @@ beforeAll(async () => {
   deps = {
     records: createCallRecords(pool),
     artifacts: createArtifactStore({ storage, outbound, marksOutputs: true }),
+    callPictures: createCallPictures({ pool, storage }),
     inputs: createInputs({ pool, storage, uploads, outbound, publicBaseUrl }),
     urls: createNotificationUrls({ publicBaseUrl, secret }),
     logger,

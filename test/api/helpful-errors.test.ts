@@ -38,7 +38,7 @@ it.each([
   async (model, endpoint) => {
     const { status, body } = await gateway.call('/v1/chat/completions', { body: chat(model) });
     const message = `model "${model}" is not a chat model; use ${endpoint}`;
-    expect([status, body.message]).toEqual([400, message]);
+    expect([status, body.message]).toEqual([404, message]);
   },
 );
 

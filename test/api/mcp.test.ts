@@ -1,11 +1,15 @@
 /** POST /mcp, called with the MCP SDK's own client. */
+import { request, type IncomingMessage } from 'node:http';
+import { text } from 'node:stream/consumers';
 import { Client } from '@modelcontextprotocol/sdk/client/index.js';
 import { StreamableHTTPClientTransport } from '@modelcontextprotocol/sdk/client/streamableHttp.js';
 import type { CallToolResult, Progress } from '@modelcontextprotocol/sdk/types.js';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { capabilities, jobKinds } from '../../studio/capabilities/capability-registry.ts';
+import { capabilities } from '../../studio/capabilities/capability-registry.ts';
+import { jobKinds } from '../../studio/pipelines/job-kinds.ts';
 import { catchFailure } from '../harness/failures.ts';
 import { useGateway } from '../harness/gateway.ts';
+import { startFurtherApi } from '../harness/running-gateway.ts';
 import { drawDisc, download } from '../harness/media.ts';
 import { untilHolds } from '../harness/until.ts';
 
@@ -288,19 +292,78 @@ describe('a failed call', () => {
     expect((await post({ hello: 1 })).status).toBe(400);
     const batch = [{ jsonrpc: '2.0', id: 1, method: 'tools/list' }];
     expect((await post(batch)).status).toBe(400);
-    for (const accept of ['*/*', 'application/json', 'text/event-stream', 'application/*']) {
-      const answer = await gateway.call('/mcp', { body: batch[0], headers: { accept } });
-      const type = accept === 'text/event-stream' ? accept : 'application/json';
-      expect([answer.status, answer.headers.get('content-type')], accept).toEqual([
-        200,
-        expect.stringContaining(type),
-      ]);
-    }
     const refused = await gateway.call('/mcp', {
       body: batch[0],
       headers: { accept: 'image/png' },
     });
     expect(refused.status).toBe(406);
+  });
+});
+
+describe('a program without a client of the protocol', () => {
+  const initialize = {
+    protocolVersion: '2025-06-18',
+    capabilities: {},
+    clientInfo: { name: 'curl', version: '1' },
+  };
+  const messages = {
+    initialize: [initialize, { serverInfo: { name: 'studio-gateway' } }],
+    'tools/list': [
+      {},
+      { tools: expect.arrayContaining([expect.objectContaining({ name: 'imageGenerate' })]) },
+    ],
+    'tools/call': [
+      { name: 'listStudioModels', arguments: {} },
+      { structuredContent: { data: expect.any(Array) }, content: [{ type: 'text' }] },
+    ],
+  };
+  it.each(
+    Object.entries(messages).flatMap(([method, [params, result]]) =>
+      ['*/*', 'application/json', 'application/*', undefined, 'text/event-stream'].map(
+        (accept) => ({ method, params, result, accept }),
+      ),
+    ),
+  )('receives the result of $method with Accept: $accept', async (row) => {
+    const { method, params, result, accept } = row;
+    const headers = {
+      authorization: `Bearer ${gateway.caller.key}`,
+      'content-type': 'application/json',
+      ...(accept !== undefined && { accept }),
+    };
+    const body = JSON.stringify({ jsonrpc: '2.0', id: 7, method, params });
+    const { promise, resolve } = Promise.withResolvers<IncomingMessage>();
+    // `fetch` always sends an Accept header. Without an agent, the request has Connection: close.
+    const options = { method: 'POST', headers, agent: false };
+    request(`${gateway.url}/mcp`, options, resolve).end(body);
+    const response = await promise;
+    const received = await text(response);
+    const isStream = accept === 'text/event-stream';
+    const { connection, 'content-type': type } = response.headers;
+    expect([response.statusCode, connection, type]).toEqual([
+      200,
+      'close',
+      expect.stringContaining(isStream ? 'text/event-stream' : 'application/json'),
+    ]);
+    const json = isStream ? (/^data: (.+)$/m.exec(received)?.[1] ?? '') : received;
+    expect(JSON.parse(json)).toMatchObject({ jsonrpc: '2.0', id: 7, result });
+  });
+});
+
+describe('a page', () => {
+  const list = { jsonrpc: '2.0', id: 1, method: 'tools/list' };
+  it('of an origin that the operator does not allow is rejected', async () => {
+    const api = await startFurtherApi(gateway, { CORS_ORIGINS: 'https://app.example' });
+    const ask = (headers: Record<string, string>) =>
+      gateway.call('/mcp', { base: api.url, body: list, headers });
+    expect(await ask({ origin: 'https://evil.example' })).toMatchObject({
+      status: 403,
+      body: { error: 'FORBIDDEN', message: expect.stringContaining('https://evil.example') },
+    });
+    for (const headers of [{}, { origin: 'https://app.example' }, { origin: api.url }]) {
+      const { status, body } = await ask(headers);
+      expect([status, body]).toMatchObject([200, { result: { tools: expect.any(Array) } }]);
+    }
+    await api.close();
   });
 });
 

@@ -56,12 +56,71 @@ describe('the list of models', () => {
     });
     expect(models.map(({ id }) => id)).toEqual(toIds(everything));
     for (const entry of data) {
-      const fields = 'id object created owned_by type kind display_name created_at';
-      expect(Object.keys(entry).join(' ')).toBe(fields);
       expect(entry).toMatchObject({ object: 'model', type: 'model' });
       expect(entry.created_at).toMatch(/^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ$/);
       expect(Date.parse(entry.created_at)).toBe(entry.created * 1000);
     }
+  });
+
+  it('states the limits and prices where clients look for them', async () => {
+    const id = 'claude-sonnet-5';
+    const [listed, { body: got }] = await Promise.all([
+      everything.data.find((entry) => entry.id === id),
+      gateway.call(`/api/v1/models/${id}`),
+    ]);
+    expect(listed).toEqual(got);
+    const legacy = everything.models.find((entry) => entry.id === id);
+    const { context, output } = legacy?.limit ?? {};
+    expect(got).toEqual({
+      id,
+      object: 'model',
+      created: expect.any(Number),
+      owned_by: 'anthropic',
+      type: 'model',
+      kind: 'chat',
+      display_name: 'Claude Sonnet 5',
+      created_at: expect.any(String),
+      // Anthropic's ModelInfo.
+      capabilities: null,
+      line: null,
+      lifecycle: 'active',
+      deprecated_at: null,
+      retires_at: null,
+      max_input_tokens: context,
+      max_tokens: output,
+      // OpenRouter's model.
+      canonical_slug: id,
+      name: 'Claude Sonnet 5',
+      description: legacy?.description,
+      context_length: context,
+      architecture: {
+        modality: 'text+image->text',
+        input_modalities: ['text', 'image'],
+        output_modalities: ['text'],
+        tokenizer: 'Other',
+        instruct_type: null,
+      },
+      pricing: {
+        prompt: '0.000003',
+        completion: '0.000015',
+        input_cache_read: '0.0000003',
+        input_cache_write: '0.00000375',
+        audio: '0.000003',
+      },
+      top_provider: { context_length: context, max_completion_tokens: output, is_moderated: false },
+      per_request_limits: null,
+      supported_parameters: expect.arrayContaining(['reasoning', 'tools', 'top_k']),
+    });
+    for (const { pricing, supported_parameters: known, retires_at, lifecycle } of everything.data) {
+      for (const price of Object.values(pricing)) expect(price).toMatch(/^\d+(\.\d{1,12})?$/);
+      expect(known).toContain('max_tokens');
+      expect(lifecycle).toBe(retires_at === null ? 'active' : 'deprecated');
+    }
+  });
+
+  it('is empty for Codex, which would take the entries for its own', async () => {
+    const { status, body } = await gateway.call('/v1/models?client_version=0.171.0');
+    expect([status, body]).toMatchObject([200, { models: [], data: [] }]);
   });
 
   it('states in the legacy format only the abilities that a model has', () => {

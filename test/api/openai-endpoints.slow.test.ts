@@ -38,7 +38,9 @@ async function expectOneJob(type: string) {
 /** Expects that a request is rejected with these fields, and stores nothing. */
 async function expectRejection(response: PromiseLike<unknown>, error: object, text = '') {
   const message = expect.stringContaining(text);
-  expect(await catchFailure(response, APIError)).toMatchObject({ status: 400, message, ...error });
+  const failure = await catchFailure(response, APIError);
+  const status = failure.code === 'model_not_found' ? 404 : 400;
+  expect(failure).toMatchObject({ status, message, ...error });
   expect(await listJobs()).toEqual([]);
 }
 
@@ -139,7 +141,7 @@ describe('/images/generations', () => {
   });
 
   it.each([
-    ['an unknown model', { model: 'dall-e-3' }, 'UNKNOWN_MODEL', 'model', 'did you mean'],
+    ['an unknown model', { model: 'dall-e-3' }, 'model_not_found', 'model', 'did you mean'],
     ['a size that it does not draw', { size: '1792x1024' }, 'UNSUPPORTED_PARAMETER', 'size', '7:4'],
     ['a short prompt', { prompt: 'x' }, 'INVALID_REQUEST', 'prompt', 'prompt:'],
     ['too many', { n: 11 }, 'INVALID_REQUEST', 'n', 'n:'],
@@ -183,7 +185,7 @@ describe('/images/edits', () => {
     const image = await file();
     for (const [extra, error, text] of [
       [{ image: textFile }, { status: 415, code: 'UNSUPPORTED_MEDIA_TYPE' }],
-      [{ model: 'gpt-image-1' }, { code: 'UNKNOWN_MODEL' }, 'did you mean gpt-image-2'],
+      [{ model: 'gpt-image-1' }, { code: 'model_not_found' }, 'did you mean gpt-image-2'],
       [{ size: '1024x1024' }, { param: 'size' }],
       [{ image: undefined }, { param: 'image' }],
     ] as const) {
@@ -362,7 +364,7 @@ describe('/videos', () => {
 
   const twoImages = { file_id: 'file_1', image_url: 'https://example.com/a.png' };
   it.each<[extra: object, error: object, text?: string]>([
-    [{ model: 'sora-2' }, { code: 'UNKNOWN_MODEL' }, 'did you mean'],
+    [{ model: 'sora-2' }, { code: 'model_not_found' }, 'did you mean'],
     [{ seconds: '5' }, { param: 'seconds' }],
     [{ size: '1024x1792' }, { param: 'size' }],
     [{ input_reference: twoImages }, { code: 'CONFLICTING_FIELDS', param: 'input_reference' }],

@@ -146,10 +146,10 @@ describe('errors of the messages endpoint', () => {
     const wrong = new Anthropic({ apiKey: 'unknown', baseURL: gateway.url, maxRetries: 0 });
     await expect(wrong.messages.create(request)).rejects.toBeInstanceOf(AuthenticationError);
     await expect(clients.message({ ...request, model: 'claude-none' })).rejects.toMatchObject({
-      status: 400,
+      status: 404,
       error: {
         type: 'error',
-        error: { type: 'invalid_request_error', code: 'UNKNOWN_MODEL' },
+        error: { type: 'not_found_error', code: 'UNKNOWN_MODEL' },
         request_id: expect.stringMatching(/^req_/),
       },
       message: expect.stringContaining('does not exist'),

@@ -112,12 +112,12 @@ describe('a request for embeddings', () => {
 
   const long = 'word '.repeat(9000);
   it.each<[object, string, number, string]>([
-    [{ model: 'gpt-5-mini', input: 'a' }, 'model', 400, 'use POST /api/v1/chat'],
-    [{ model: 'nano-banana', input: 'a' }, 'model', 400, 'use POST /api/v1/studio/image/generate'],
+    [{ model: 'gpt-5-mini', input: 'a' }, 'model', 404, 'use POST /api/v1/chat'],
+    [{ model: 'nano-banana', input: 'a' }, 'model', 404, 'use POST /api/v1/studio/image/generate'],
     [
       { model: 'text-embedding-3-smal', input: 'a' },
       'model',
-      400,
+      404,
       'did you mean text-embedding-3-small',
     ],
     [small({}), 'input', 400, 'is required: a text'],
@@ -186,7 +186,8 @@ describe('a request for embeddings', () => {
         const answer = await post(body, { path });
         const { error, details } = answer.body;
         const field = path === '/embeddings' ? error.param : details[0]?.path;
-        expect([answer.status, field]).toEqual([status, param]);
+        // An unknown model is 404 where OpenAI's clients ask, and 400 at the gateway's own endpoint.
+        expect([answer.status, field]).toEqual([path === '/embeddings' ? status : 400, param]);
         expect(JSON.stringify(answer.body)).toContain(words);
       }
       expect((await readChats(gateway, clients.caller)).length).toBe(0);
@@ -199,9 +200,15 @@ describe('a request for embeddings', () => {
     );
     expect([status, headers.get('x-ignored-fields')]).toEqual([200, 'input_type, models']);
     const chat = { model: 'text-embedding-3-small', messages: say('hello'), max_tokens: 9 };
-    for (const path of ['/chat', '/chat/completions', '/messages', '/messages/count_tokens']) {
-      const { status: rejected, body } = await post(chat, { path });
-      expect(rejected).toBe(400);
+    const statuses = {
+      chat: 400,
+      'chat/completions': 404,
+      messages: 404,
+      'messages/count_tokens': 404,
+    };
+    for (const [path, expected] of Object.entries(statuses)) {
+      const { status: rejected, body } = await post(chat, { path: `/${path}` });
+      expect(rejected).toBe(expected);
       expect(JSON.stringify(body)).toContain('is not a chat model; use POST /api/v1/embeddings');
     }
     const fallback = { ...chat, model: 'gpt-5-mini', models: ['mistral-embed'] };

@@ -219,7 +219,7 @@ describe('errors of chat completions', () => {
     });
     expect(await gateway.call(path, { key: null, body: {} })).toMatchObject({
       status: 401,
-      body: { error: { type: 'authentication_error', code: 'Unauthorized' } },
+      body: { error: { type: 'authentication_error', code: 'invalid_api_key' } },
     });
   });
 

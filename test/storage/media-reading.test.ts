@@ -5,6 +5,18 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { deflateSync } from 'node:zlib';
+import {
+  ALL_FORMATS,
+  BufferSource,
+  BufferTarget,
+  EncodedAudioPacketSource,
+  EncodedPacketSink,
+  Input,
+  MkvOutputFormat,
+  Mp4OutputFormat,
+  Output,
+  type OutputFormat,
+} from 'mediabunny';
 import sharp from 'sharp';
 import { describe, expect, it } from 'vitest';
 import type { ByteSource } from '../../storage/byte-source.ts';
@@ -119,7 +131,45 @@ const recordings: [string, () => Promise<Buffer>, string, number][] = [
     10,
   ],
   ['WAV with two data chunks', () => readStored('two-data.wav'), 'wav', 10],
+  [
+    'M4A with two tracks of 1 and 3 seconds',
+    () => joinTracks(new Mp4OutputFormat(), 1, 3),
+    'm4a',
+    3,
+  ],
+  [
+    'M4A with two tracks of 3 and 1 seconds',
+    () => joinTracks(new Mp4OutputFormat(), 3, 1),
+    'm4a',
+    3,
+  ],
+  ['Matroska with three tracks', () => joinTracks(new MkvOutputFormat(), 1, 3, 2), 'mka', 3],
 ];
+
+/** Returns a file with tracks of the same sound, each of another length in seconds. */
+async function joinTracks(format: OutputFormat, ...lengths: number[]): Promise<Buffer> {
+  const input = new Input({
+    source: new BufferSource(await readStored('a.m4a')),
+    formats: ALL_FORMATS,
+  });
+  const track = await input.getPrimaryAudioTrack();
+  if (!track) throw new Error('there is no sound');
+  const target = new BufferTarget();
+  const output = new Output({ format, target });
+  const sources = lengths.map(() => new EncodedAudioPacketSource('aac'));
+  for (const source of sources) output.addAudioTrack(source);
+  await output.start();
+  const decoderConfig = (await track.getDecoderConfig()) ?? undefined;
+  for await (const packet of new EncodedPacketSink(track).packets()) {
+    for (const [index, source] of sources.entries()) {
+      if (packet.timestamp < (lengths[index] ?? 0)) {
+        await source.add(packet, decoderConfig && { decoderConfig });
+      }
+    }
+  }
+  await output.finalize();
+  return Buffer.from(target.buffer ?? new ArrayBuffer(0));
+}
 
 describe('a recording', () => {
   it.each(recordings)('is measured: %s', async (_name, load, extension, seconds) => {

@@ -55,7 +55,7 @@ const responseResource = z.looseObject({
   output: z.array(outputItem),
   usage: z.object({
     input_tokens: z.int(),
-    input_tokens_details: z.object({ cached_tokens: z.int() }),
+    input_tokens_details: z.object({ cached_tokens: z.int(), cache_write_tokens: z.int() }),
     output_tokens: z.int(),
     output_tokens_details: z.object({ reasoning_tokens: z.int() }),
     total_tokens: z.int(),

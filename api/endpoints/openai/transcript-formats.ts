@@ -28,6 +28,18 @@ const segmentSecondsMax = 7;
 /** Pause between two words after which a new subtitle begins, in seconds. */
 const pauseSeconds = 1;
 
+/**
+ * Details of OpenAI's decoder in a segment, which its types require and other models do not have.
+ */
+const unknownDetails = {
+  seek: 0,
+  tokens: [],
+  temperature: 0,
+  avg_logprob: 0,
+  compression_ratio: 0,
+  no_speech_prob: 0,
+};
+
 /** Transcript formats, keyed by the value of `response_format`. */
 export const transcriptFormats = {
   json: {
@@ -45,7 +57,7 @@ export const transcriptFormats = {
         words: words
           .filter(({ type }) => type === 'word')
           .map(({ text: word, start, end }) => ({ word, start, end })),
-        segments: groupIntoSegments(words),
+        segments: groupIntoSegments(words).map((segment) => ({ ...segment, ...unknownDetails })),
       }),
   },
   text: { type: 'text/plain', show: ({ text }: Transcript) => `${text}\n` },
@@ -89,7 +101,7 @@ function groupIntoSegments(words: readonly Word[]): Segment[] {
       .map((word) => word.text)
       .join('')
       // An empty line would end the subtitle.
-      .replaceAll(/\s*[\r\n]\s*/g, ' ')
+      .replaceAll(/(?<!\s)\s*[\r\n]\s*/g, ' ')
       .trim();
     if (firstWord && lastWord && text !== '') {
       segments.push({ id: segments.length, start: firstWord.start, end: lastWord.end, text });

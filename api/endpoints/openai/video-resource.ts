@@ -19,10 +19,14 @@ export const video = z
     expires_at: z.null(),
     prompt: z.string().nullable(),
     seconds: z.string().nullable(),
-    size: z.string().nullable().meta({
-      description:
-        'WIDTHxHEIGHT in pixels; null until the video is completed, or if its size is unknown.',
-    }),
+    size: z
+      .string()
+      .nullable()
+      .meta({
+        description:
+          'WIDTHxHEIGHT in pixels. Until the video is completed, the requested size or the model’s default; null if the model ' +
+          'chooses the size.',
+      }),
     error: z.object({ code: z.string(), message: z.string() }).nullable(),
     remixed_from_video_id: z.null(),
   })
@@ -32,7 +36,27 @@ type Video = z.infer<typeof video>;
 const storedRequest = z.looseObject({
   prompt: z.string().optional(),
   durationSeconds: z.number().optional(),
+  imageUrl: z.string().optional(),
+  aspectRatio: z.string().optional(),
+  resolution: z.string().optional(),
 });
+
+/** Shorter side of a video in pixels, if the model has no parameter `resolution`. */
+const shortSideDefault = 720;
+
+/** Ratio that the models choose for a request without a picture. */
+const ratioDefault = '16:9';
+
+/** Returns the size of a ratio and a resolution; null if a picture determines the ratio. */
+function computeSize(request: z.infer<typeof storedRequest>): string | null {
+  const { imageUrl, resolution, aspectRatio = imageUrl ? '' : ratioDefault } = request;
+  const [, across = '', down = ''] = /^(\d{1,3}):(\d{1,3})$/.exec(aspectRatio) ?? [];
+  const ratio = Number(across) / Number(down);
+  if (!(ratio > 0)) return null;
+  const short = Number(/^\d{3,4}(?=p$)/.exec(resolution ?? '')?.[0] ?? shortSideDefault);
+  const long = 2 * Math.round((short * Math.max(ratio, 1 / ratio)) / 2);
+  return ratio < 1 ? `${short}x${long}` : `${long}x${short}`;
+}
 
 const toUnixSeconds = (ms: number): number => Math.floor(ms / 1000);
 
@@ -57,7 +81,10 @@ export async function toVideo(job: JobRecord, view: Pick<JobView, 'resource'>): 
     expires_at: null,
     prompt: parameters.prompt ?? null,
     seconds: parameters.durationSeconds === undefined ? null : String(parameters.durationSeconds),
-    size: artifact?.width && artifact.height ? `${artifact.width}x${artifact.height}` : null,
+    size:
+      artifact?.width && artifact.height
+        ? `${artifact.width}x${artifact.height}`
+        : computeSize(parameters),
     error: error && { code: error.code, message: error.message },
     remixed_from_video_id: null,
   };

@@ -399,7 +399,7 @@ export interface components {
             status: "waiting" | "running" | "completed" | "failed" | "skipped" | "canceled";
             /** @description Job whose result the step has taken over; null if the step runs. */
             takenFrom: string | null;
-            /** @description Maximum price, which is reserved. */
+            /** @description Most that the step is charged: its reserved price, and what a provider may report beyond the measured length of a recording. */
             maxCredits: number;
             /** @description Charged credits; 0 until the job has ended. */
             credits: number;

@@ -1,5 +1,6 @@
 /** Shows times and durations. */
 import { useEffect, useState } from 'react';
+import { serverNowMs } from '../gateway/client.ts';
 
 const dateTime = new Intl.DateTimeFormat(undefined, {
   year: 'numeric',
@@ -80,9 +81,9 @@ export function DateTime({ time }: TimeProps) {
 
 /** Returns the current time in Unix ms, and updates it every `intervalMs`. */
 export function useNow(intervalMs: number): number {
-  const [nowMs, setNowMs] = useState(Date.now);
+  const [nowMs, setNowMs] = useState(serverNowMs);
   useEffect(() => {
-    const timer = setInterval(() => setNowMs(Date.now()), intervalMs);
+    const timer = setInterval(() => setNowMs(serverNowMs()), intervalMs);
     return () => clearInterval(timer);
   }, [intervalMs]);
   return nowMs;

@@ -398,7 +398,7 @@ describeInBrowser('the console of a caller', () => {
       buffer: Buffer.from(['use,prompt,numImages', ...rows].join('\n')),
     });
     await page.getByText('3 items, at most 11.70 credits').waitFor();
-    await page.getByText('"prompt":"a \\"blue\\", small boat","numImages":1').waitFor();
+    await page.getByRole('cell', { name: 'a "blue", small boat' }).waitFor();
     await page.getByLabel('Maximum credits').fill('100');
     await expectFit(page, 1280);
     await page.getByRole('button', { name: 'Start' }).click();

@@ -16,7 +16,9 @@ export function JobRow({ job }: { job: Job }) {
     <Link href={`/jobs/${jobId}`} className="job-row" data-job={jobId}>
       <Thumbnail job={job} />
       <span title={prompt ?? undefined}>
-        <strong>{prompt ?? formatType(type)}</strong>{' '}
+        <strong>
+          <bdi>{prompt ?? formatType(type)}</bdi>
+        </strong>{' '}
         <span className="dim">{prompt !== null && formatType(type)}</span>
       </span>
       <span title={provider}>{model ?? '–'}</span>

@@ -52,7 +52,11 @@ function JobSections({ job }: { job: Job }) {
         <State name={job.status} />
         <Actions job={job} />
       </div>
-      {job.prompt !== null && <p className="prompt">{job.prompt}</p>}
+      {job.prompt !== null && (
+        <p className="prompt" dir="auto">
+          {job.prompt}
+        </p>
+      )}
       <div className="stack">
         <PipelineGraph job={job} />
         <JobResult job={job} />

@@ -21,9 +21,13 @@ def verify_webhook(
     """Verifies the signature and the timestamp of a webhook, and returns its event.
 
     ``body`` is the raw body, before it is parsed. ``secret`` (``whsec_…``) is from
-    ``GET /api/v1/webhooks/secret``. Raises ValueError if the signature or the timestamp is invalid. Then
-    respond with status 400 and ignore the webhook.
+    ``GET /api/v1/webhooks/secret``. Raises ValueError if the secret, the signature or the timestamp is
+    invalid. Then respond with status 400 and ignore the webhook.
     """
+    # Anyone can sign with an empty key, so a program without its secret must not accept a signature.
+    key = _decode_base64((secret or "").strip().removeprefix("whsec_"))
+    if key == b"":
+        raise ValueError("secret must be whsec_ and base64 text, as GET /api/v1/webhooks/secret returns it.")
     content = body.encode() if isinstance(body, str) else body
     headers_by_name = {name.lower(): value for name, value in headers.items()}
     names = ("webhook-id", "webhook-timestamp", "webhook-signature")
@@ -32,7 +36,6 @@ def verify_webhook(
     webhook_id, timestamp, signatures = (headers_by_name[name] for name in names)
     if not timestamp.isdigit() or abs(time.time() - int(timestamp)) > tolerance_seconds:
         raise ValueError(f"The webhook's timestamp differs from the current time by more than {tolerance_seconds} s.")
-    key = base64.b64decode(secret.removeprefix("whsec_"))
     signed_content = f"{webhook_id}.{timestamp}.".encode() + content
     expected = hmac.new(key, signed_content, hashlib.sha256).digest()
     # While secrets are being replaced, the header has one signature for each secret that is still valid.

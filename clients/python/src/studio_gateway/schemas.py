@@ -431,6 +431,7 @@ class StudioEstimateStep(TypedDict):
     use: str
     model: str | None
     credits: float
+    maxCredits: float
     expectedCredits: float
 
 
@@ -438,6 +439,7 @@ class StudioEstimate(TypedDict):
     type: str
     model: str | None
     credits: float
+    maxCredits: float
     items: list[StudioEstimateItem]
     expectedCredits: NotRequired[float]
     steps: NotRequired[list[StudioEstimateStep]]
