@@ -2554,19 +2554,14 @@ export interface components {
                 effort?: ("none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max") | null;
                 max_tokens?: number | null;
                 enabled?: boolean | null;
-                exclude?: false | null;
+                exclude?: boolean | null;
             } | null;
-            thinking?: ({
-                /** @constant */
-                type: "enabled";
-                budget_tokens: number;
-            } | {
-                /** @constant */
-                type: "adaptive";
-            } | {
-                /** @constant */
-                type: "disabled";
-            }) | null;
+            include_reasoning?: boolean | null;
+            thinking?: {
+                /** @enum {string} */
+                type: "enabled" | "adaptive" | "disabled";
+                budget_tokens?: number | null;
+            } | null;
             cache_control?: {
                 /** @constant */
                 type: "ephemeral";
@@ -2891,17 +2886,11 @@ export interface components {
             service_tier?: ("auto" | "standard_only") | null;
             speed?: "standard" | null;
             top_k?: number | null;
-            thinking?: ({
-                /** @constant */
-                type: "enabled";
-                budget_tokens: number;
-            } | {
-                /** @constant */
-                type: "adaptive";
-            } | {
-                /** @constant */
-                type: "disabled";
-            }) | null;
+            thinking?: {
+                /** @enum {string} */
+                type: "enabled" | "adaptive" | "disabled";
+                budget_tokens?: number | null;
+            } | null;
             cache_control?: {
                 /** @constant */
                 type: "ephemeral";
@@ -3194,17 +3183,11 @@ export interface components {
             service_tier?: ("auto" | "standard_only") | null;
             speed?: "standard" | null;
             top_k?: number | null;
-            thinking?: ({
-                /** @constant */
-                type: "enabled";
-                budget_tokens: number;
-            } | {
-                /** @constant */
-                type: "adaptive";
-            } | {
-                /** @constant */
-                type: "disabled";
-            }) | null;
+            thinking?: {
+                /** @enum {string} */
+                type: "enabled" | "adaptive" | "disabled";
+                budget_tokens?: number | null;
+            } | null;
             cache_control?: {
                 /** @constant */
                 type: "ephemeral";
