@@ -20,6 +20,7 @@ interface FailureType {
 const failureTypes: Record<FailureKind, FailureType> = {
   rejected: { type: 'PROVIDER_REJECTED_INPUT', nonRetryable: true, benign: true },
   content_policy: { type: 'CONTENT_POLICY', nonRetryable: true, benign: true },
+  input_unread: { type: 'INPUT_UNREAD', nonRetryable: true, benign: false },
   not_accepted: { type: 'PROVIDER_NOT_ACCEPTED', nonRetryable: false, benign: false },
   misconfigured: { type: 'PROVIDER_NOT_ACCEPTED', nonRetryable: true, benign: false },
   unknown: { type: 'OUTCOME_UNKNOWN', nonRetryable: true, benign: false },

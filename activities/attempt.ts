@@ -6,6 +6,7 @@ import type { CallInput, CallOutputs } from '../domain/job-plan.ts';
 import type { Shares } from '../platform/shares.ts';
 import { toApplicationFailure } from './activity-failures.ts';
 import type { Logger } from '../platform/logger.ts';
+import type { CallPictures } from '../storage/inputs/call-pictures.ts';
 import type { Inputs } from '../storage/inputs/inputs.ts';
 import type { Provider, OperationsApi, ProviderResult } from '../providers/provider.ts';
 import type { ArtifactStore } from '../storage/artifacts.ts';
@@ -115,6 +116,7 @@ export interface ProviderCallDeps {
   slots: Map<string, Shares>;
   artifacts: ArtifactStore;
   inputs: Inputs;
+  callPictures: CallPictures;
   urls: NotificationUrls;
   logger: Logger;
 }

@@ -18,14 +18,25 @@ export interface AcceptedCall extends CallInput {
  */
 export const statusTimeoutMs = 45_000;
 
-/** Throws the failure of an accepted call, after its provider's own error type is recorded. */
+/**
+ * Throws the failure of an accepted call, after its provider's own error type is recorded. If the
+ * provider could not read an input file, also records that the call may be sent again.
+ */
 export async function failCall(
   { records, logger }: ProviderCallDeps,
   task: AcceptedCall,
   failure: ProviderFailure,
 ): Promise<never> {
-  const { providerErrorType } = failure;
-  if (providerErrorType !== null) {
+  const { providerErrorType, message } = failure;
+  if (failure.kind === 'input_unread') {
+    await records.markUnread(
+      { ...getCallIds(task), operation: task.operation },
+      {
+        message,
+        providerErrorType,
+      },
+    );
+  } else if (providerErrorType !== null) {
     await records
       .recordErrorType(getCallIds(task), providerErrorType)
       .catch((error: unknown) =>

@@ -70,7 +70,7 @@ export function createActivities(services: Services, { config, client, showJob }
     release: (job: UndeliveredJob) => release(services, job),
     markVerifying: (jobId: string) => markVerifying(services, jobId),
     actOnJobs: (step: BulkActionStep) => actOnJobs({ ...actionDeps, jobActions }, step),
-    advance: (step: BulkStep) => advance({ ...services, config }, step),
+    advance: (step: BulkStep) => advance({ ...services, config, client }, step),
     ...createDeliveries({
       ...services,
       showJob,

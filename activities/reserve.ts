@@ -39,9 +39,8 @@ interface ReserveDeps {
 
 /** Returns the part of a step that readers of the job need. */
 const toJobStep = (step: PipelineStep): JobStep => {
-  const { id, use, type, model, calls, assembledIndex, outputs, taken, after, priceMicro } = step;
-  const takenFrom = taken?.jobId ?? null;
-  return { id, use, type, model, calls, assembledIndex, outputs, takenFrom, after, priceMicro };
+  const { assembly: _, references: __, deadlineMs: ___, taken, ...read } = step;
+  return { ...read, takenFrom: taken?.jobId ?? null };
 };
 
 /** Reserves the price of a job. Changes nothing if the job already has a reservation. */

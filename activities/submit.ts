@@ -63,13 +63,14 @@ export async function submit(deps: ProviderCallDeps, task: CallInput): Promise<S
 }
 
 /**
- * Replaces references to stored files in the input with signed URLs, which are used only for this
- * attempt.
+ * Prepares the pictures of the input, and replaces references to stored files with signed URLs,
+ * which are used only for this attempt.
  */
 async function signInput(deps: ProviderCallDeps, task: CallInput): Promise<CallInput> {
   const { source, route, organizationId } = task;
   const fromSource = source ? { [source.field]: toStorageReference(source.storageKey) } : {};
-  const input = await deps.inputs.sign({ ...route.input, ...fromSource }, organizationId);
+  const prepared = await deps.callPictures.prepare({ ...route.input, ...fromSource }, task);
+  const input = await deps.inputs.sign(prepared, organizationId);
   return { ...task, route: { ...route, input } };
 }
 

@@ -18,6 +18,7 @@ import {
 } from './bill.ts';
 import type { ReserveAmounts } from './chat-ledger.ts';
 import { countMaximumTokens, type InputCount } from './input-count.ts';
+import { fitToolNames } from './protocols/tool-names.ts';
 import type { Upstream, Upstreams } from './upstreams.ts';
 
 /** Encoded request to a provider. */
@@ -33,6 +34,8 @@ export interface ChatCandidate {
   upstream: Upstream;
   /** Tokens of the request and its answer, estimated by the gateway. */
   tokens: ChatTokens;
+  /** Names of the caller's tools, by the names that the provider receives. */
+  callerNames: ReadonlyMap<string, string>;
   /** Encodes the request in the provider's format. */
   encode: () => EncodedRequest;
 }
@@ -117,7 +120,8 @@ function createCandidateDraft(
   { upstreams, usdPerCredit, answerTokensExpected }: DraftContext,
 ) {
   const upstream = upstreams.get(model);
-  const fields = upstream.protocol.encode({ model, body, stream });
+  const { body: named, callerNames } = fitToolNames(model, body);
+  const fields = upstream.protocol.encode({ model, body: named, stream });
   const tokens = estimateTokens(
     model,
     { input, maxTokens, answers: countAnswers(body) },
@@ -133,6 +137,7 @@ function createCandidateDraft(
       model,
       upstream,
       tokens,
+      callerNames,
       encode() {
         const answerTokens = calculateAnswerLimit(model, { tokens, reservedMicro }, usdPerCredit);
         const requestBody = JSON.stringify(
@@ -167,7 +172,7 @@ function countAnswers({ n = 1, embedding }: ChatBody): number {
 /** Adds the errors of all failed models to the error of the last one. */
 export function addFailedTries(failure: GatewayError, tried: readonly FailedTry[]): GatewayError {
   if (tried.length < 2) return failure;
-  const { code, message, details, retryAfterSeconds, cause } = failure;
-  const extras = { details, retryAfterSeconds, cause };
+  const { code, message, details, retryAfterSeconds, providerCode, cause } = failure;
+  const extras = { details, retryAfterSeconds, providerCode, cause };
   return new GatewayError(code, message, { ...extras, body: { ...failure.body, tried } });
 }

@@ -105,16 +105,34 @@ export interface Tool extends Cacheable {
   };
 }
 
-/**
- * Requested reasoning. `enabled`: up to a budget in tokens; `adaptive`: as much as the model
- * chooses; `disabled`: none; `default`: the provider's default. If the field is missing,
- * `reasoning_effort` applies.
- */
-export type Thinking =
-  | { type: 'enabled'; budget_tokens: number }
-  | { type: 'adaptive' }
-  | { type: 'disabled' }
-  | { type: 'default' };
+/** Efforts of reasoning in rising order. `default` is the only effort of some models. */
+export const efforts = [
+  'none',
+  'minimal',
+  'low',
+  'medium',
+  'default',
+  'high',
+  'xhigh',
+  'max',
+] as const;
+export type Effort = (typeof efforts)[number];
+
+/** Requested reasoning, and the caller's names of the fields that request it. */
+export interface Reasoning {
+  /**
+   * `adaptive`: as much as the model chooses; `off if possible`: none, but a model that always
+   * reasons may answer; `default`: the provider's default.
+   */
+  mode: 'on' | 'adaptive' | 'off' | 'off if possible' | 'default';
+  /** Field that sets the mode. */
+  modeField: string;
+  effort?: Exclude<Effort, 'none' | 'default'>;
+  /** Field that sets the effort. */
+  effortField?: string;
+  /** Maximum number of reasoning tokens. */
+  budgetTokens?: number;
+}
 
 /** Inputs of a request for embeddings, each with one vector in the answer. */
 export interface EmbeddingInput {
@@ -143,8 +161,7 @@ export interface ChatBody extends Cacheable {
   tool_choice?: 'none' | 'auto' | 'required' | { type: 'function'; function: { name: string } };
   parallel_tool_calls?: boolean;
   response_format?: { type: string; [field: string]: Json };
-  reasoning_effort?: string;
-  thinking?: Thinking;
+  reasoning?: Reasoning;
   top_k?: number;
   user?: string;
   seed?: number;

@@ -201,9 +201,9 @@ export class ChatRun implements CheckpointedChat {
   }
 
   #createReader(): AnswerReader {
-    const { model, upstream, tokens } = this.#candidate;
+    const { model, upstream, tokens, callerNames } = this.#candidate;
     const { provider } = model;
-    return upstream.protocol.createReader({ answers: tokens.answers, provider });
+    return upstream.protocol.createReader({ answers: tokens.answers, provider, callerNames });
   }
 
   /** Starts the time limit for the provider's next output. Comments and empty events do not count. */

@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { GatewayError } from '../domain/errors.ts';
+import { efforts } from './chat-body.ts';
 import committed from './chat-models.json' with { type: 'json' };
 import { createSuggester } from '../domain/field-messages.ts';
 import { readFile } from 'node:fs/promises';
@@ -78,6 +79,16 @@ const modelFields = z.strictObject({
    * turn reasoning off nor force the model to call a tool.
    */
   thinking: z.enum(['budget', 'adaptive', 'always']).exactOptional(),
+  /**
+   * Values of `reasoning_effort` that a provider with OpenAI's protocol accepts, in rising order;
+   * with `none`, reasoning can be turned off. If absent, every value is sent.
+   */
+  efforts: z.array(z.enum(efforts)).exactOptional(),
+  /**
+   * Field that turns reasoning on and off at a provider with OpenAI's protocol: `thinking.type` or
+   * `reasoning.enabled`. If absent, `reasoning_effort` does.
+   */
+  reasoningSwitch: z.enum(['thinking', 'reasoning']).exactOptional(),
   supportsImages: onlyTrue.exactOptional(),
   supportsVideo: onlyTrue.exactOptional(),
   supportsAudio: onlyTrue.exactOptional(),

@@ -11,6 +11,7 @@ import type { ChatRequest, IncomingChat } from './formats/chat-fields.ts';
 import { checkEmbedding } from './formats/embeddings-request.ts';
 import { checkParts, readMedia, signUploads } from './formats/media-parts.ts';
 import { countMinimumTokens } from './input-count.ts';
+import { describeLongPrompt } from './upstream-failures.ts';
 
 /** Chat request of a caller. */
 export interface ChatOrder {
@@ -96,8 +97,8 @@ function checkInputLength({ body }: ChatRequest, { id, limit }: ChatModel): void
   });
   const tokens = countMinimumTokens(texts, limit.context);
   if (tokens <= limit.context) return;
-  const size = `it has more than ${limit.context} tokens`;
-  const message = `The prompt is too long: ${size}, the maximum context length of ${id}.`;
+  const counts = { sent: tokens, max: limit.context };
+  const message = `${describeLongPrompt(counts, true)} The maximum context length of ${id} is ${limit.context} tokens.`;
   const details = [{ path: 'messages', message: `must have at most ${limit.context} tokens` }];
   throw new GatewayError('CONTEXT_LENGTH_EXCEEDED', message, { details });
 }

@@ -2,7 +2,7 @@
 import { finished, PassThrough, type Readable } from 'node:stream';
 import { createParser, type EventSourceParser } from 'eventsource-parser';
 import { GatewayError } from '../domain/errors.ts';
-import { asRecord } from '../domain/json.ts';
+import { asRecord, asText } from '../domain/json.ts';
 import type { AnswerReader, ChatAnswer, StreamStep } from './protocols/protocol.ts';
 import { repairDocument, StreamTextRepair } from './text-repair.ts';
 import { invalidResponseError, networkFailure } from './upstream-failures.ts';
@@ -166,7 +166,7 @@ function addDelta(message: Fields, { tool_calls: pieces, ...delta }: Fields): Fi
     const position = Number(index);
     const known = calls[position];
     calls[position] = known
-      ? { ...known, function: addDelta(asRecord(known['function']), asRecord(piece['function'])) }
+      ? { ...known, function: joinPieces(known['function'], piece['function']) }
       : piece;
   }
   const { content } = joined;
@@ -177,5 +177,14 @@ function addDelta(message: Fields, { tool_calls: pieces, ...delta }: Fields): Fi
     content:
       typeof content === 'string' && (content !== '' || !isEmpty) ? content : isEmpty ? null : '',
     ...(calls.length > 0 && { tool_calls: calls }),
+  };
+}
+
+/** Joins the next arguments of a tool call to its function. */
+function joinPieces(known: unknown, piece: unknown): Fields {
+  const called = asRecord(known);
+  return {
+    ...called,
+    arguments: asText(called['arguments']) + asText(asRecord(piece)['arguments']),
   };
 }

@@ -2,6 +2,7 @@
  * Makes the texts of a provider's JSON well-formed: callers send them back, and a body with a NUL
  * character or a lone surrogate is rejected. A model's answer may be cut within a character.
  */
+import { parseExact } from '../domain/exact-numbers.ts';
 import { isRecord, toStorable, toStorableText, type Json } from '../domain/json.ts';
 
 /** Escapes of surrogates and NUL, the only way in which JSON contains them. */
@@ -11,8 +12,8 @@ const escapePattern = /\\u(?:[dD][89a-fA-F]|0000)/;
 export function repairDocument(json: string): string {
   if (!escapePattern.test(json)) return json;
   try {
-    const value: Json = JSON.parse(json);
-    return JSON.stringify(toStorable(value));
+    // oxlint-disable-next-line no-unsafe-type-assertion -- the result of parsing JSON
+    return JSON.stringify(toStorable(parseExact(json) as Json));
   } catch {
     return json;
   }
@@ -32,7 +33,7 @@ export class StreamTextRepair {
     if (!needsRepair) return data;
     let event: unknown;
     try {
-      event = JSON.parse(data);
+      event = parseExact(data);
     } catch {
       return data;
     }
@@ -44,7 +45,7 @@ export class StreamTextRepair {
     if (Array.isArray(value)) {
       return value.map((item, position) => this.#repairValue(item, `${place}.${position}`));
     }
-    if (!isRecord(value)) return value;
+    if (!isRecord(value) || JSON.isRawJSON(value)) return value;
     // Pieces of parallel tool calls and of content blocks have an index.
     const ownPlace = typeof value['index'] === 'number' ? `${place}#${value['index']}` : place;
     const entries = Object.entries(value).map(([name, field]) => [

@@ -14,6 +14,7 @@ import { chatProviders, type ChatProtocol as ProtocolName } from './chat-provide
 import { getKind, type ChatModel } from './models.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
+import { createConnector } from '../platform/connections.ts';
 import { correlation } from '../platform/logger.ts';
 import { createShares, type Shares } from '../platform/shares.ts';
 import { anthropicProtocol, openaiProtocol } from './protocols/chat-protocols.ts';
@@ -62,7 +63,6 @@ const protocols: Record<ProtocolName, ChatProtocol> = {
   anthropic: anthropicProtocol,
 };
 const defaultUrls = new Map(chatProviders.map(({ name, baseUrl }) => [name, baseUrl]));
-const connectTimeoutMs = 5000;
 const keepAliveTimeoutMs = 30_000;
 /** Maximum size of an error response in bytes; a longer response is treated as empty. */
 const errorBytesMax = 64 * 1024;
@@ -141,7 +141,7 @@ export function createUpstreams(config: Config) {
 export type Upstreams = ReturnType<typeof createUpstreams>;
 
 function createPool(origin: string, connections: number): Dispatcher {
-  const connect = { timeout: connectTimeoutMs };
+  const connect = createConnector();
   const pool = new Pool(origin, { connections, connect, keepAliveTimeout: keepAliveTimeoutMs });
   return pool.compose(reportSent);
 }

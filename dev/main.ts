@@ -63,6 +63,10 @@ const commands: Readonly<Record<string, DevCommand>> = {
     about: 'measures how soon a browser draws the console of a running stack (docs/performance.md)',
     script: ['dev/docs/first-paint.ts'],
   },
+  'record-release': {
+    about: 'records the database of a release for the tests of the upgrade',
+    script: ['dev/upgrade/record.ts'],
+  },
   'record-histories': {
     about: 'records the workflow histories that tests replay',
     script: [vitest, 'run', 'test/workflows/record.slow.test.ts'],

@@ -97,6 +97,11 @@ export const rejection = z.discriminatedUnion('verdict', [
     open: z.number(),
     required: z.number(),
   }),
+  z.object({
+    /** The job is that of an item of a bulk job that was canceled or returned in the meantime. */
+    verdict: z.literal('item_not_started'),
+    required: z.number(),
+  }),
 ]);
 export type Rejection = z.infer<typeof rejection>;
 

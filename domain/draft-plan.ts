@@ -2,7 +2,7 @@
  * Draft plan of a request: its calls and inputs. A capability creates it, and the API completes it.
  */
 import type { JsonObject } from './json.ts';
-import type { JobPlan, Meter, OutputSpec, OutputVariant } from './job-plan.ts';
+import type { JobPlan, MaskArea, Meter, OutputSpec, OutputVariant } from './job-plan.ts';
 import type { InputMeasurements, MeasuredInput, MeasuredRule } from './measured-price.ts';
 import type { StepOutput } from './job-record.ts';
 import type { OpenPrice, StepReference, TakenOutputs } from './pipeline-plan.ts';
@@ -54,6 +54,9 @@ export interface MeasuredPrice {
   rule: MeasuredRule;
 }
 
+/** Measurements that an output is planned to have. `pixelsMax` bounds a size that is not known. */
+export type PlannedMeasurements = Partial<InputMeasurements> & { pixelsMax?: number };
+
 /** Planned call, before the API calculates its price in micro-credits. */
 export interface DraftCall {
   routes: DraftRoute[];
@@ -80,11 +83,13 @@ export interface DraftCall {
   inputFrom?: { callIndex: number; field: string };
   /**
    * Measurements of the output that the request determines, for the prices of later steps of a
-   * pipeline. Defaults to `output.expected`.
+   * pipeline, beside `output.expected`.
    */
-  planned?: Partial<InputMeasurements>;
+  planned?: PlannedMeasurements;
   /** Input whose width and height the output has: its URL or file id. */
   sizeOf?: string;
+  /** Area of the mask that is edited (`PlannedCall.maskArea`). */
+  maskArea?: MaskArea;
   /**
    * Inputs of a price that depends on results of earlier steps: those that are measured already, and
    * null for results of earlier steps.
@@ -130,6 +135,11 @@ export interface DraftPlan {
   calls: DraftCall[];
   /** All inputs; each is checked before credits are reserved. */
   inputs?: PlanInput[];
+  /** Recordings to find, and the plan with those that were found; absent if there are none. */
+  recordings?: {
+    sources: readonly RecordingSource[];
+    complete: (found: readonly Recording[]) => DraftPlan;
+  };
   /**
    * True if each input is a separate item with the same number of calls. If one item is rejected,
    * the others are still processed.

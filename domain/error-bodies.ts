@@ -34,8 +34,8 @@ const openaiCodes: Partial<Record<ErrorCode, string>> = {
 };
 
 /** Returns the code of an error in OpenAI's format. */
-export function toOpenaiCode({ code }: GatewayError): string {
-  return openaiCodes[code] ?? code;
+export function toOpenaiCode({ code, providerCode }: GatewayError): string {
+  return openaiCodes[code] ?? providerCode ?? code;
 }
 
 /** Anthropic's error types by HTTP status. */

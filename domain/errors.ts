@@ -132,6 +132,8 @@ interface GatewayErrorExtras {
   body?: Record<string, unknown> | undefined;
   /** Seconds for the `Retry-After` header. */
   retryAfterSeconds?: number | undefined;
+  /** Code of the provider's error, which OpenAI's clients receive as `code`. */
+  providerCode?: string | undefined;
   cause?: unknown;
 }
 
@@ -142,6 +144,7 @@ export class GatewayError extends Error {
   readonly details: ErrorDetail[] | undefined;
   readonly body: Record<string, unknown> | undefined;
   readonly retryAfterSeconds: number | undefined;
+  readonly providerCode: string | undefined;
 
   constructor(code: ErrorCode, message?: string, extras: GatewayErrorExtras = {}) {
     super(message ?? errorTable[code].message, { cause: extras.cause });
@@ -149,6 +152,7 @@ export class GatewayError extends Error {
     this.details = extras.details;
     this.body = extras.body;
     this.retryAfterSeconds = extras.retryAfterSeconds;
+    this.providerCode = extras.providerCode;
   }
 
   get status(): number {
@@ -178,6 +182,31 @@ export function fieldsError(
   message: string,
 ): GatewayError {
   return new GatewayError(code, message, { details: paths.map((path) => ({ path, message })) });
+}
+
+/**
+ * Returns an error about a value as one about the request that contains it: with `prefix`, the path
+ * of the value, before each path. Returns errors of other kinds unchanged.
+ */
+export function prefixError(
+  error: unknown,
+  prefix: string,
+  show = (text: string): string => text,
+): unknown {
+  if (!(error instanceof GatewayError)) return error;
+  const details = error.details?.map(({ path, message }) => ({
+    path: path === '(body)' ? prefix : `${prefix}.${path}`,
+    message: show(message),
+  })) ?? [{ path: prefix, message: show(error.message) }];
+  const [first] = error.details ?? [];
+  const isFirst = first !== undefined && error.message === `${first.path}: ${first.message}`;
+  if (isFirst) return invalidFieldsError(error.code, details);
+  return new GatewayError(error.code, `${prefix}: ${show(error.message)}`, {
+    details,
+    body: error.body,
+    retryAfterSeconds: error.retryAfterSeconds,
+    cause: error,
+  });
 }
 
 /** Error for a violated assumption in the gateway's code. The API responds with status 500. */

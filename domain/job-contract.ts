@@ -28,6 +28,15 @@ export function jobWorkflowId(jobId: string): string {
   return jobId;
 }
 
+/**
+ * Time limit of a workflow task, which includes its local activities. The first task of a job takes
+ * up to six seconds; a busy worker or an interrupted connection to Temporal may add more. If a
+ * second attempt of the task timed out, the SDK could complete a third one without the signals that
+ * arrived meanwhile, and the job could not be replayed (docs/decisions/0007). After the death of a
+ * worker, its unfinished tasks wait for this time.
+ */
+export const workflowTaskTimeout = '30s';
+
 /** Returns the task queue of the Studio workflows and of their activities that call no provider. */
 export function studioTaskQueue(prefix: string): string {
   return `${prefix}studio`;

@@ -117,6 +117,13 @@ export interface OutputMark {
 }
 
 /**
+ * Area of a mask that is edited: where it is white, or where it is transparent, whatever its colors.
+ * By default a mask with transparent pixels is edited where it is transparent, another where it is
+ * white.
+ */
+export type MaskArea = 'white' | 'transparent';
+
+/**
  * Call of a plan: one request to a provider. Its routes are tried in order. The next route is tried
  * only if the provider of the previous route certainly did not accept the call.
  */
@@ -136,6 +143,8 @@ export interface PlannedCall {
   unitPriceMicro: number;
   /** True if the job fails when this call fails. */
   required: boolean;
+  /** Area of the mask that is edited; absent if the mask decides (`MaskArea`). */
+  maskArea?: MaskArea;
   /** Time to wait for a notification before the first status check, in milliseconds. */
   firstCheckMs: number;
   /**
@@ -213,6 +222,7 @@ export interface CallInput {
   meter: Meter;
   quantity: number;
   quantityMax?: number;
+  maskArea?: MaskArea;
   /**
    * Input from an earlier call: the storage key of the artifact, and the input field that receives
    * its URL. Null if the call needs no earlier call.
@@ -258,6 +268,7 @@ export function createCallInput(plan: JobPlan, routed: RoutedCall): CallInput | 
     meter: call.meter,
     quantity: call.quantity,
     ...(call.quantityMax !== undefined && { quantityMax: call.quantityMax }),
+    ...(call.maskArea && { maskArea: call.maskArea }),
     source:
       call.inputFrom && inputKey !== undefined
         ? { field: call.inputFrom.field, storageKey: inputKey }

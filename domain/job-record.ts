@@ -76,7 +76,13 @@ const jobStep = z.object({
   /** Id of the job whose outputs the step has taken over; null if the step runs. */
   takenFrom: z.string().nullable(),
   after: z.array(z.string()),
+  /** True if the body has a URL whose secret parameters are not stored. */
+  hasSecretInputs: z.literal(true).exactOptional(),
   priceMicro: z.number(),
+  /** Error of a step of a job that has failed; outputs contain those of other jobs. */
+  error: z.object({ code: z.string(), message: z.string() }).exactOptional(),
+  /** Micro-credits that a provider's report may add to the price; absent if it may add none. */
+  allowanceMicro: z.number().exactOptional(),
 });
 export type JobStep = z.infer<typeof jobStep>;
 
@@ -97,6 +103,8 @@ const stepCall = z.object({
   state: z.string(),
   begunAtMs: z.number(),
   answeredAtMs: z.number().nullable(),
+  /** Time of the last change or notification of the call: its end, once the call has ended. */
+  changedAtMs: z.number(),
   outputs: callOutputs.nullable(),
 });
 

@@ -48,7 +48,7 @@ export const toStorableText = (text: string): string => text.toWellFormed().repl
  * store all. A provider's text must not keep a job from being settled.
  */
 export function toStorable(value: Json): Json {
-  if (isStorable(value)) return value;
+  if (isStorable(value) || JSON.isRawJSON(value)) return value;
   if (typeof value === 'string') return toStorableText(value);
   if (Array.isArray(value)) return value.map(toStorable);
   const fields = Object.entries(value ?? {});

@@ -53,7 +53,10 @@ function describeNode(node: SchemaNode): string {
     case 'integer':
     case 'number': {
       const kind = node.type === 'integer' ? 'an integer' : 'a number';
-      return kind + describeRange(ignoreSafeLimit(node.minimum), ignoreSafeLimit(node.maximum));
+      const [min, max] = [node.minimum, node.maximum].map(ignoreSafeLimit);
+      if (node.exclusiveMinimum === undefined) return kind + describeRange(min, max);
+      const above = `${kind} greater than ${node.exclusiveMinimum}`;
+      return max === undefined ? above : `${above} and at most ${max}`;
     }
     case 'boolean':
       return 'true or false';

@@ -65,9 +65,13 @@ export interface PipelineStep {
   taken?: TakenOutputs;
   /** Ids of the earlier steps whose results this step takes. */
   after: string[];
+  /** True if the body has a URL whose secret parameters are not stored. */
+  hasSecretInputs?: true;
   references: StepReference[];
   /** Maximum price of the step in micro-credits, which is reserved. */
   priceMicro: number;
+  /** Micro-credits that a provider's report may add to the price; absent if it may add none. */
+  allowanceMicro?: number;
   /** Maximum duration of the step in milliseconds. */
   deadlineMs: number;
 }

@@ -4,6 +4,11 @@ export type FailureKind =
   | 'rejected'
   /** The input violates the provider's content policy. */
   | 'content_policy'
+  /**
+   * The provider could not download an input file. It has done no work, and the call may be sent
+   * again.
+   */
+  | 'input_unread'
   /** The provider certainly did not accept the call now, so it may be sent again. */
   | 'not_accepted'
   /**

@@ -282,7 +282,7 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
       return rows.map(({ meta, budget }) => ({ ...meta, budget: formatBudget(budget) }));
     },
 
-    /** Creates a key. @throws GatewayError the errors in key-results.ts */
+    /** Creates a key. @throws GatewayError KEY_QUOTA_REACHED, FORBIDDEN, NOT_FOUND, Unauthorized */
     async create({ key = generateApiKey(), keyId, ...requested }: KeyRequest): Promise<NewKey> {
       const request = sql.jsonb({
         ...createSecretFields(key, pepper, keyId),
@@ -300,7 +300,7 @@ export function createKeys(connection: CommonQueryMethods, pepper: string) {
       return { key, meta: createdKey.meta, organizationId: createdKey.organizationId };
     },
 
-    /** Replaces a key by a new one. @throws GatewayError the errors in key-results.ts */
+    /** Replaces a key by a new one. @throws GatewayError KEY_ALREADY_REPLACED, FORBIDDEN, NOT_FOUND */
     async rotate({
       expiresAtMs = null,
       ...requested

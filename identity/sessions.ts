@@ -22,7 +22,7 @@ const safeMethods = ['GET', 'HEAD'];
 
 const sessionRow = z.object({
   sessionId: z.string(),
-  /** MAC of the session's key, in hex (key-format.ts). */
+  /** MAC of the session's key, in hex. */
   mac: z.string(),
   /** Name of the operator; entered at sign-in with ADMIN_API_KEY. Null for an API key's session. */
   name: z.string().nullable(),

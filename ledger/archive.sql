@@ -1,16 +1,17 @@
 -- Archive of the ledger: segments of an account's first entries, with the reservations, jobs and chats
 -- that ended in them, are objects in the store (archive.ts), and their rows are removed. A reservation
--- is in the segment of its last entry. An entry remains as long as its reservation does; entries of
+-- is in the segment of its last entry, a bulk job in the segment of its last job. An entry remains as long as its reservation does; entries of
 -- grants always remain, because their keys prevent a second grant.
 
 -- Returns the bounds of the next segment of an account: at most `entries_max` entries from before a
--- time, of those that an audit found right. `last` is null if there are none. Entries of the last
+-- time, of those that an audit found right and whose days are summed up (booked-days.sql). `last` is null if there are none. Entries of the last
 -- seven days stay: callers may still repeat a request by its Idempotency-Key, or receive a webhook.
 CREATE FUNCTION next_archive_segment(account_id text, before timestamptz, entries_max integer,
   OUT first bigint, OUT last bigint) LANGUAGE sql STABLE AS $$
   WITH s AS (SELECT coalesce(max(sequence), 0) + 1 AS first FROM archive_segment WHERE organization_id = account_id),
     page AS (SELECT e.sequence, e.created_at < least(before, clock_timestamp() - interval '7 days')
-        AND e.sequence <= (SELECT c.sequence FROM audit_checkpoint c WHERE c.organization_id = account_id) AS is_old
+        AND e.sequence <= (SELECT c.sequence FROM audit_checkpoint c WHERE c.organization_id = account_id)
+        AND e.sequence < (SELECT b.next_sequence FROM booked_account b WHERE b.organization_id = account_id) AS is_old
       FROM ledger_entry e, s WHERE e.organization_id = account_id AND e.sequence >= s.first
       ORDER BY e.sequence LIMIT entries_max)
   SELECT s.first, (SELECT max(sequence) FROM page WHERE sequence
@@ -28,6 +29,15 @@ LANGUAGE sql STABLE AS $$
     AND NOT EXISTS (SELECT FROM ledger_entry e WHERE e.reservation_id = r.id AND e.kind = 'refund'
       AND e.sequence > last_entry) $$;
 
+-- Returns the bulk jobs whose last job is among the given ones of a segment. A bulk job that has not
+-- ended, or only in the last seven days, keeps its rows, and its archived items say so.
+CREATE FUNCTION archived_bulks(ids text[]) RETURNS SETOF bulk LANGUAGE sql STABLE AS $$
+  SELECT b.* FROM bulk b
+  WHERE b.id = ANY (ARRAY(SELECT DISTINCT i.bulk_id FROM bulk_item i WHERE i.job_id = ANY (ids)))
+    AND b.completed_at < clock_timestamp() - interval '7 days'
+    AND NOT EXISTS (SELECT FROM bulk_item i JOIN reservation r ON r.id = i.job_id
+      WHERE i.bulk_id = b.id AND r.id <> ALL (ids)) $$;
+
 -- Returns the content of a segment: JSON lines, each with a table and a row of it. The first line has
 -- the bounds and the totals before the first entry, and the hash of the previous segment. The planner
 -- settings make Postgres use indexes, so that a segment takes as long in large tables as in small ones.
@@ -35,6 +45,8 @@ CREATE FUNCTION archive_content(account_id text, first_entry bigint, last_entry 
 LANGUAGE sql STABLE SET timezone = 'UTC'
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
   WITH r AS MATERIALIZED (SELECT * FROM archived_reservations(account_id, first_entry, last_entry)),
+    b AS MATERIALIZED (SELECT * FROM archived_bulks(ARRAY(SELECT id FROM r))),
+    v AS MATERIALIZED (SELECT x.* FROM b JOIN bulk_event x ON x.bulk_id = b.id),
     previous AS (SELECT * FROM archive_segment s WHERE s.organization_id = account_id AND s.sequence = first_entry - 1),
     line (place, name, key, value) AS (
       SELECT 1, 'segment', '', jsonb_build_object('organization_id', account_id, 'first_sequence', first_entry,
@@ -49,7 +61,11 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS
       UNION ALL SELECT 6, 'artifact', a.storage_key, to_jsonb(a) FROM r JOIN artifact a ON a.job_id = r.id
       UNION ALL SELECT 7, 'provider_notification', n.job_id || lpad(n.call_index::text, 9, '0') || n.operation_id,
         to_jsonb(n) FROM r JOIN provider_notification n ON n.job_id = r.id
-      UNION ALL SELECT 8, 'webhook', w.subject_id, to_jsonb(w) FROM r JOIN webhook w ON w.subject_id IN (r.id, 'start_' || r.id))
+      UNION ALL SELECT 8, 'webhook', w.subject_id, to_jsonb(w) FROM r JOIN webhook w ON w.subject_id IN (r.id, 'start_' || r.id)
+      UNION ALL SELECT 9, 'bulk', b.id, to_jsonb(b) FROM b
+      UNION ALL SELECT 10, 'bulk_item', i.bulk_id || lpad(i.index::text, 9, '0'), to_jsonb(i) FROM b JOIN bulk_item i ON i.bulk_id = b.id
+      UNION ALL SELECT 11, 'bulk_event', v.id, to_jsonb(v) FROM v
+      UNION ALL SELECT 12, 'webhook', w.subject_id, to_jsonb(w) FROM v JOIN webhook w ON w.subject_id = v.id)
   SELECT string_agg(jsonb_build_object('table', name, 'row', value)::text || E'\n', '' ORDER BY place, key COLLATE "C")
   FROM line $$;
 
@@ -59,7 +75,7 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS
 CREATE FUNCTION archive_rows(account_id text, first_entry bigint, last_entry bigint, object_key text, object_sha256 text)
 RETURNS boolean LANGUAGE plpgsql
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS $$
-DECLARE ids text[]; last_row ledger_entry;
+DECLARE ids text[]; bulk_ids text[]; event_ids text[]; last_row ledger_entry;
 BEGIN
   PERFORM FROM account WHERE organization_id = account_id FOR UPDATE;
   -- Another process may have archived the segment.
@@ -70,6 +86,8 @@ BEGIN
     RETURN false;
   END IF;
   ids := ARRAY(SELECT id FROM archived_reservations(account_id, first_entry, last_entry));
+  bulk_ids := ARRAY(SELECT id FROM archived_bulks(ids));
+  event_ids := ARRAY(SELECT id FROM bulk_event WHERE bulk_id = ANY (bulk_ids));
   SELECT * INTO last_row FROM ledger_entry WHERE organization_id = account_id AND sequence = last_entry;
   INSERT INTO archive_segment (organization_id, sequence, first_sequence, posted, reserved, reservations, charged, net,
       storage_key, sha256)
@@ -77,14 +95,16 @@ BEGIN
       coalesce(sum(charged), 0), coalesce(sum(coalesce(charged, 0) - coalesce(refunded, 0)), 0), object_key, object_sha256
     FROM reservation WHERE id = ANY (ids);
   PERFORM keep_archived_sums(account_id, ids);
-  INSERT INTO archived_id SELECT split_part(id, '_', 2)::uuid, account_id, last_entry FROM unnest(ids) AS id;
+  INSERT INTO archived_id SELECT split_part(id, '_', 2)::uuid, account_id, last_entry FROM unnest(ids || bulk_ids) AS id;
   DELETE FROM metadata_pair t USING (
       SELECT x.id, x.created_at, pair.key, pair.value FROM reservation r LEFT JOIN job j USING (id),
         LATERAL (SELECT r.id, coalesce(j.created_at, r.created_at) AS created_at) AS x,
         LATERAL jsonb_each_text(coalesce(j.metadata, r.metadata)) AS pair WHERE r.id = ANY (ids)) AS p
     WHERE t.organization_id = account_id AND t.name = p.key AND t.value = p.value AND t.created_at = p.created_at
       AND t.id = p.id;
-  DELETE FROM webhook WHERE subject_id = ANY (ids || ARRAY(SELECT 'start_' || id FROM unnest(ids) AS id));
+  DELETE FROM webhook WHERE subject_id = ANY (ids || event_ids || ARRAY(SELECT 'start_' || id FROM unnest(ids) AS id));
+  DELETE FROM bulk_event WHERE id = ANY (event_ids);
+  DELETE FROM bulk WHERE id = ANY (bulk_ids);
   DELETE FROM provider_notification WHERE job_id = ANY (ids);
   DELETE FROM provider_call WHERE job_id = ANY (ids);
   -- The other artifacts remain until their owner deletes the media.
@@ -97,7 +117,8 @@ BEGIN
   RETURN true;
 END $$;
 
--- Keeps the sums of reservations that are removed: those of usage, by day, and those of budgets.
+-- Keeps the sums of reservations that are removed: those of usage, by day and by month, and those of
+-- budgets.
 CREATE FUNCTION keep_archived_sums(account_id text, ids text[]) RETURNS void LANGUAGE sql AS $$
   INSERT INTO usage_day (organization_id, day, type, model, key_id, status, metadata, requests, net, input_tokens,
       output_tokens, archived)
@@ -117,10 +138,48 @@ CREATE FUNCTION keep_archived_sums(account_id text, ids text[]) RETURNS void LAN
     SELECT DISTINCT account_id, (coalesce(j.created_at, r.created_at) AT TIME ZONE 'UTC')::date, true, true
     FROM reservation r LEFT JOIN job j USING (id) WHERE r.id = ANY (ids)
     ON CONFLICT (organization_id, day) DO UPDATE SET stale = true;
+  INSERT INTO archived_month AS m
+    SELECT account_id, date_trunc('month', coalesce(j.created_at, r.created_at) AT TIME ZONE 'UTC')::date, count(*),
+      sum(coalesce(r.charged, 0) - coalesce(r.refunded, 0)), coalesce(sum(r.input_tokens), 0), coalesce(sum(r.output_tokens), 0)
+    FROM reservation r LEFT JOIN job j USING (id) WHERE r.id = ANY (ids) AND (r.kind = 'chat' OR j.id IS NOT NULL) GROUP BY 2
+    ON CONFLICT (organization_id, month) DO UPDATE SET requests = m.requests + excluded.requests, net = m.net + excluded.net,
+      input_tokens = m.input_tokens + excluded.input_tokens, output_tokens = m.output_tokens + excluded.output_tokens;
   INSERT INTO archived_spend AS b
     SELECT budget_id, (created_at AT TIME ZONE 'UTC')::date, sum(coalesce(charged, 0))
     FROM reservation WHERE id = ANY (ids) AND budget_id IS NOT NULL GROUP BY 1, 2
     ON CONFLICT (budget_id, day) DO UPDATE SET spent = b.spent + excluded.spent $$;
+
+-- Deletes rows from before a time that contain no money and that nothing needs any more, at most
+-- `rows_max` of each kind, and returns their number: runs of operators' actions on many jobs, whose
+-- actions are recorded one by one; account notices of periods that are over; and bulk jobs without a
+-- job in the database, which started none or ended later than their last job was archived.
+CREATE FUNCTION delete_ended(before timestamptz, rows_max integer) RETURNS bigint LANGUAGE plpgsql AS $$
+DECLARE ids text[]; event_ids text[]; deleted bigint;
+BEGIN
+  ids := ARRAY(SELECT id FROM bulk_action WHERE completed_at < before ORDER BY id LIMIT rows_max);
+  DELETE FROM bulk_action_job WHERE bulk_action_id = ANY (ids);
+  DELETE FROM bulk_action WHERE id = ANY (ids);
+  deleted := cardinality(ids);
+  ids := ARRAY(SELECT n.id FROM account_notice n LEFT JOIN webhook w ON w.subject_id = n.id
+    WHERE n.created_at < before AND coalesce(w.state NOT IN ('waiting', 'delivering'), true)
+      -- The notice of a limit is sent once for each period, so it stays as long as its period.
+      AND (n.key_id IS NULL OR EXISTS (SELECT FROM api_key k, budget_period(split_part(n.period, ' ', 2), clock_timestamp()) AS p
+        WHERE k.id = n.key_id AND split_part(n.period, ' ', 1) <> p.starts::text))
+    ORDER BY n.id LIMIT rows_max);
+  DELETE FROM webhook WHERE subject_id = ANY (ids);
+  DELETE FROM account_notice WHERE id = ANY (ids);
+  deleted := deleted + cardinality(ids);
+  ids := ARRAY(SELECT b.id FROM bulk b WHERE b.completed_at < before
+    AND NOT EXISTS (SELECT FROM bulk_item i JOIN reservation r ON r.id = i.job_id WHERE i.bulk_id = b.id)
+    AND NOT EXISTS (SELECT FROM bulk_event v JOIN webhook w ON w.subject_id = v.id
+      WHERE v.bulk_id = b.id AND w.state IN ('waiting', 'delivering'))
+    ORDER BY b.id LIMIT rows_max);
+  event_ids := ARRAY(SELECT id FROM bulk_event WHERE bulk_id = ANY (ids));
+  DELETE FROM webhook WHERE subject_id = ANY (event_ids);
+  DELETE FROM bulk_event WHERE id = ANY (event_ids);
+  DELETE FROM bulk WHERE id = ANY (ids);
+  RETURN deleted + cardinality(ids);
+END $$;
 
 -- Returns the state of an account behind its last segment, as audit_entries expects it.
 CREATE FUNCTION archive_end(account_id text) RETURNS jsonb LANGUAGE sql STABLE AS $$
@@ -131,13 +190,17 @@ CREATE FUNCTION archive_end(account_id text) RETURNS jsonb LANGUAGE sql STABLE A
 
 -- Checks the kept sums of an account's archived jobs and chats against its segments.
 CREATE FUNCTION audit_archive(account_id text) RETURNS TABLE (finding text, organization_id text, subject text)
-LANGUAGE sql STABLE AS $$
-  SELECT 'the sums of archived jobs and chats differ from the archive', account_id, account_id
+LANGUAGE plpgsql STABLE AS $$
+#variable_conflict use_column
+BEGIN
+  RETURN QUERY SELECT 'the sums of archived jobs and chats differ from the archive', account_id, account_id
   WHERE (SELECT coalesce(sum(net), 0) FROM archive_segment s WHERE s.organization_id = account_id)
       <> (SELECT coalesce(sum(net), 0) FROM usage_day u WHERE u.organization_id = account_id AND archived)
     OR (SELECT coalesce(sum(charged), 0) FROM archive_segment s WHERE s.organization_id = account_id)
       <> (SELECT coalesce(sum(spent), 0) FROM archived_spend b JOIN api_key k ON k.id = b.budget_id
-        WHERE k.organization_id = account_id) $$;
+        WHERE k.organization_id = account_id)
+  UNION ALL SELECT * FROM audit_booked(account_id);
+END $$;
 
 -- Only entries of a segment may be removed, and none changed.
 CREATE OR REPLACE FUNCTION reject_entry_change() RETURNS trigger LANGUAGE plpgsql AS $$

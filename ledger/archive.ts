@@ -13,6 +13,7 @@ import { assert } from '../domain/errors.ts';
 import type { DatabasePool } from '../platform/database.ts';
 import type { Storage } from '../storage/storage.ts';
 import { findViolations } from './invariants.ts';
+import { createUsageSums } from './usage-sums.ts';
 
 export interface ArchiveSources {
   databaseUrl: string;
@@ -43,6 +44,10 @@ const pauseShare = 1;
 /** Number of attempts to archive a segment whose rows change meanwhile. */
 const attemptsMax = 5;
 
+/** Number of rows of a kind that one statement deletes. */
+const deletedRowsMax = 100;
+
+const deletedRow = z.object({ deleted: z.number() });
 const idRow = z.object({ id: z.string() });
 const bounds = z.object({ first: z.number(), last: z.number().nullable() });
 const contentRow = z.object({ content: z.string() });
@@ -67,7 +72,8 @@ type Segment = z.infer<typeof segmentRow>;
 
 /**
  * Archives the entries from before a time of all accounts, with the reservations that ended in them.
- * An audit runs first, because only entries that an audit found right are archived.
+ * Days are summed up and an audit runs first, because only entries that are summed up and that an
+ * audit found right are archived. At the end, rows without money from before the time are deleted.
  * @throws Error if the store or the database fails; what was archived before stays archived
  */
 export async function archive(
@@ -75,6 +81,8 @@ export async function archive(
   { beforeMs, timeMs = Infinity, signal }: ArchiveOptions,
 ): Promise<Archived> {
   const startedAt = performance.now();
+  const sums = createUsageSums(pool);
+  while ((await sums.closeDays(signal)) > 0);
   await findViolations(databaseUrl, { scope: 'changes', ...(signal && { signal }) });
   const archived = { segments: 0, reservations: 0, complete: true };
   const accounts = await pool.anyFirst(
@@ -92,7 +100,17 @@ export async function archive(
       await delay((performance.now() - begunAt) * pauseShare, undefined, signal && { signal });
     }
   }
+  await deleteEnded(pool, beforeMs);
   return archived;
+}
+
+/** Deletes rows without money from before a time (archive.sql). */
+async function deleteEnded(pool: DatabasePool, beforeMs: number): Promise<void> {
+  for (;;) {
+    const deleted = await pool.oneFirst(sql.type(deletedRow)`
+      SELECT delete_ended(timestamp_of_ms(${beforeMs}::bigint), ${deletedRowsMax}) AS deleted`);
+    if (deleted === 0) return;
+  }
 }
 
 /** Archives the next segment of an account. Returns the number of its reservations; null if there is none. */
@@ -118,8 +136,7 @@ async function archiveSegment(
     }
     const done = await pool.oneFirst(sql.type(doneRow)`
       SELECT archive_rows(${accountId}, ${first}::bigint, ${last}::bigint, ${key}, ${sha256}) AS done`);
-    if (done)
-      return content.split('\n').filter((line) => line.includes('"table": "reservation"')).length;
+    if (done) return parse(content).reservations.length;
   }
   throw new Error(`the rows of ${accountId} changed during each of ${attemptsMax} attempts`);
 }
@@ -194,6 +211,9 @@ const line = z.object({
     'artifact',
     'provider_notification',
     'webhook',
+    'bulk',
+    'bulk_item',
+    'bulk_event',
   ]),
   row: z.unknown(),
 });

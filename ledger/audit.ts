@@ -3,11 +3,13 @@
  * ledger. The audit reads Postgres. If the caller gives access to them, it also reads workflows,
  * stored files and the calls that the provider sandbox logged as accepted.
  */
+import { isDeepStrictEqual } from 'node:util';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { command, type DatabasePool } from '../platform/database.ts';
 import { digestStream } from '../storage/spool.ts';
 import type { Storage } from '../storage/storage.ts';
+import { createUsageSums, usageSum } from './usage-sums.ts';
 import {
   findViolations,
   invariantNames,
@@ -58,6 +60,7 @@ export interface AuditReport {
 
 const missingWorkflowCheck = 'an open reservation has no running workflow';
 const damagedResultCheck = 'a charged result is missing, or its hash is not the recorded one';
+const monthCheck = 'the usage report of a month differs from its archive, jobs and chats';
 const repeatedCallCheck = 'a provider accepted one call more than once';
 
 const emptyRow = z.object({});
@@ -73,6 +76,7 @@ export async function runAudit(sources: AuditSources, options: AuditOptions): Pr
   const at = new Date().toISOString();
   const { findings, entries, reservations } = await findViolations(sources.databaseUrl, options);
   const checks = groupByName(findings);
+  if (options.scope === 'all') checks.push(await checkArchivedMonths(pool));
   if (sources.hasRunningWorkflow)
     checks.push(await checkWorkflows(pool, sources.hasRunningWorkflow));
   if (sources.storage) checks.push(await checkResults(pool, sources.storage));
@@ -114,6 +118,46 @@ function groupByName(findings: readonly Finding[]): AuditCheck[] {
     examined: null,
     subjects: findings.filter(({ finding }) => finding === name).map(({ subject }) => subject),
   }));
+}
+
+const monthRow = z.object({
+  organizationId: z.string(),
+  month: z.string(),
+  afterMs: z.number(),
+  beforeMs: z.number(),
+});
+
+/**
+ * Compares the usage reports of months with the sums of their archived jobs and chats, and of those
+ * that remain. A month that differs is read again, because a job may be refunded meanwhile.
+ */
+async function checkArchivedMonths(pool: DatabasePool): Promise<AuditCheck> {
+  const sums = createUsageSums(pool);
+  const months = await pool.any(sql.type(monthRow)`
+    SELECT m.organization_id AS "organizationId", to_char(m.month, 'YYYY-MM') AS month,
+      m.month::timestamp AT TIME ZONE 'UTC' AS "afterMs",
+      (m.month + interval '1 month') AT TIME ZONE 'UTC' AS "beforeMs"
+    FROM archived_month m ORDER BY 1, 2`);
+  const differs = async (one: z.infer<typeof monthRow>): Promise<boolean> => {
+    const { organizationId, month, afterMs, beforeMs } = one;
+    const period = { afterMs, beforeMs, groupBy: ['month'] as const, limit: 2 };
+    const expected = await pool.one(sql.type(usageSum)`
+      SELECT ${sql.jsonb([month])} AS keys, (m.requests + coalesce(sum(u.requests), 0))::bigint AS requests,
+        (m.net + coalesce(sum(u.net), 0))::bigint AS "creditsMicro",
+        (m.input_tokens + coalesce(sum(u.input_tokens), 0))::bigint AS "inputTokens",
+        (m.output_tokens + coalesce(sum(u.output_tokens), 0))::bigint AS "outputTokens"
+      FROM archived_month m LEFT JOIN LATERAL usage_of_days(m.organization_id, m.month,
+        (m.month + interval '1 month' - interval '1 day')::date) AS u ON true
+      WHERE m.organization_id = ${organizationId} AND m.month = ${`${month}-01`}::date GROUP BY m.organization_id, m.month`);
+    return !isDeepStrictEqual(await sums.sum(organizationId, period), [expected]);
+  };
+  const subjects: string[] = [];
+  for (const one of months) {
+    if ((await differs(one)) && (await differs(one))) {
+      subjects.push(`${one.organizationId} ${one.month}`);
+    }
+  }
+  return { name: monthCheck, examined: months.length, subjects };
 }
 
 const idRow = z.object({ id: z.string() });

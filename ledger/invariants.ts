@@ -28,6 +28,7 @@ export const invariantNames: readonly string[] = [
   'the spending of a budget differs from its reservations and charges',
   'the sums of a closed day differ from its jobs and chats',
   'the sums of archived jobs and chats differ from the archive',
+  'the sums of booked days differ from the ledger entries',
   'the reserved credits of an account differ from its open reservations',
   'the use of a six-hour window differs from its reservations',
   'an open Studio reservation has no open job',
@@ -60,6 +61,8 @@ export interface Violations {
 const timeoutMs = 60_000;
 /** Number of ledger entries or reservations that a statement checks. */
 const pageRows = 10_000;
+/** Number of changed days of accounts that a statement checks. */
+const daysPerStatement = 100;
 /** Number of days that the first statement of an account checks; the next one takes about `daysMs`. */
 const firstDays = 1;
 /** Intended duration in milliseconds of a statement that checks days of an account. */
@@ -169,8 +172,14 @@ class Audit {
       `SELECT id FROM reservation WHERE state = 'reserved'`,
     );
     await check(open.map(({ id }) => id));
-    for (const { account, day } of days.values()) {
-      await this.#collect('SELECT * FROM audit_days($1, $2, $2)', [account, day]);
+    const changedDays = [...days.values()];
+    for (let start = 0; start < changedDays.length; start += daysPerStatement) {
+      const some = changedDays.slice(start, start + daysPerStatement);
+      await this.#collect(
+        `SELECT f.* FROM unnest($1::text[], $2::date[]) AS changed (account_id, day),
+          LATERAL audit_days(changed.account_id, changed.day, changed.day) AS f`,
+        [some.map(({ account }) => account), some.map(({ day }) => day)],
+      );
     }
     await this.#collect('SELECT * FROM audit_accounts($1)', [[...ends.keys()]]);
     await this.#collect('SELECT * FROM audit_open()');

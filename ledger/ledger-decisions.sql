@@ -54,6 +54,8 @@ BEGIN
   ELSIF r.id IS NOT NULL THEN
     answer := json_build_object('verdict', 'reserved', 'repeated', true, 'state', r.state,
       'amount', price, 'createdAt', r.created_at, 'balance', ledger_balance(a));
+  ELSIF operation @? '$.job.plan ? (@.inBulk == true)' AND NOT bulk_claim(operation->>'id') THEN
+    answer := json_build_object('verdict', 'item_not_started', 'required', price);
   ELSIF key_limit = 0 OR key_used + price > key_limit THEN
     answer := (budget || jsonb_build_object('verdict', 'key_limit_exceeded', 'required', price))::json;
   ELSIF available < price THEN

@@ -9,13 +9,19 @@ BEGIN
         metadata, steps, created_at, deadline_at)
       SELECT o->>'id', o->>'organizationId', j->>'keyId', j->>'type', j->>'model', j->>'provider',
         j->'request', j->'plan', j->>'requestId', j->'metadata', j->'steps', (answer->>'createdAt')::timestamptz,
-        (j->>'deadlineAt')::timestamptz
+        -- The database's clock decides, as for every other time. The clock of the API may be wrong.
+        coalesce((answer->>'createdAt')::timestamptz + (j->'plan'->>'deadlineMs')::float8 * interval '1 millisecond',
+          (j->>'deadlineAt')::timestamptz)
       FROM ROWS FROM (jsonb_array_elements(operations), unnest(answers)) AS x(o, answer),
         LATERAL (SELECT o->'job' AS j) AS fields
       WHERE j IS NOT NULL AND answer->>'verdict' = 'reserved' AND answer->>'repeated' = 'false';
   END IF;
   IF operations @? '$[*] ? (@.verb == "settle").job' THEN
     UPDATE job SET status = j->>'status', outputs = nullif(j->'outputs', 'null'),
+        steps = CASE WHEN j ? 'stepErrors' THEN (
+          SELECT jsonb_agg(e.step || jsonb_strip_nulls(jsonb_build_object('error', j->'stepErrors'->(e.step->>'id')))
+            ORDER BY e.number)
+          FROM jsonb_array_elements(job.steps) WITH ORDINALITY AS e(step, number)) ELSE job.steps END,
         error = nullif(j->'error', 'null'), completed_at = r.settled_at, verifying = false,
         plan = NULL,
         -- The outputs of a completed job contain the errors of its other calls.

@@ -69,7 +69,7 @@ const jobsRetrySeconds = 5;
  * Throws the error for a rejected reservation: 402 with the amounts in credits, 429 with the end
  * of the six-hour window (spec §7), or 429 with the number of open jobs.
  * @throws GatewayError INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, WINDOW_LIMIT_EXCEEDED,
- * WINDOW_EXHAUSTED, JOBS_MAX_REACHED
+ * WINDOW_EXHAUSTED, JOBS_MAX_REACHED, CANCELED
  */
 export function throwRejection(rejection: Rejection): never {
   const { required: requiredMicro } = rejection;
@@ -102,6 +102,8 @@ export function throwRejection(rejection: Rejection): never {
         retryAfterSeconds: Math.max(1, Math.ceil(waitMs / 1000)),
       });
     }
+    case 'item_not_started':
+      throw new GatewayError('CANCELED');
     case 'jobs_max_reached': {
       const { of, limit, open } = rejection;
       throw new GatewayError(
@@ -166,6 +168,7 @@ export interface Settlement {
     outputs: CallOutputs[] | null;
     error: { code: ErrorCode; message: string } | null;
     artifacts: StoredArtifact[];
+    stepErrors?: Record<string, { code: string; message: string }>;
   };
 }
 
@@ -175,17 +178,25 @@ export interface UndeliveredJob {
   organizationId: string;
   status: 'failed' | 'canceled';
   error: { code: ErrorCode; message: string };
+  /** Errors of the steps of a pipeline, by step id; absent for other jobs. */
+  stepErrors?: Record<string, { code: string; message: string }>;
 }
 
 /** Builds the settlement that releases the credits of a job and ends the job. */
-export function buildRelease({ jobId, organizationId, status, error }: UndeliveredJob): Settlement {
+export function buildRelease({
+  jobId,
+  organizationId,
+  status,
+  error,
+  stepErrors,
+}: UndeliveredJob): Settlement {
   return {
     organizationId,
     id: jobId,
     to: 'released',
     amountMicro: 0,
     reason: error.code,
-    job: { status, outputs: null, error, artifacts: [] },
+    job: { status, outputs: null, error, artifacts: [], ...(stepErrors && { stepErrors }) },
   };
 }
 

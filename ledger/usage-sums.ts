@@ -1,11 +1,14 @@
-/** Sums usage by day, model, key, type and metadata: closed days from their sums, open ones row by row. */
+/**
+ * Sums usage by day, month, model, key, type and metadata: closed days from their sums, open ones row
+ * by row.
+ */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../platform/database.ts';
 import { usageRecords, type UsageFilter } from './usage-records.ts';
 
 /** Property to group by; `metadata.team` groups by the value of `team` in the metadata. */
-export type UsageGroup = 'day' | 'model' | 'key' | 'type' | `metadata.${string}`;
+export type UsageGroup = 'day' | 'month' | 'model' | 'key' | 'type' | `metadata.${string}`;
 
 const sumColumns = z.object({
   requests: z.number(),
@@ -18,16 +21,23 @@ const sumColumns = z.object({
  * Schema of a row of a usage summary: the values of the grouped properties, in the requested order,
  * and the sums.
  */
-const usageSum = sumColumns.extend({ keys: z.array(z.string().nullable()) });
+export const usageSum = sumColumns.extend({ keys: z.array(z.string().nullable()) });
 export type UsageSum = z.infer<typeof usageSum>;
 
 interface UsageSummary extends UsageFilter {
+  /**
+   * Day on which an amount counts: `created` (default), the day on which its job or chat began;
+   * `booked`, the day of its charge or refund. Booked sums have no metadata, and their period has
+   * whole UTC days.
+   */
+  by?: 'created' | 'booked';
   groupBy: readonly UsageGroup[];
   limit: number;
 }
 
 const columnByGroup: Record<Exclude<UsageGroup, `metadata.${string}`>, FragmentSqlToken> = {
   day: sql.fragment`to_char(day, 'YYYY-MM-DD')`,
+  month: sql.fragment`to_char(day, 'YYYY-MM')`,
   model: sql.fragment`model`,
   key: sql.fragment`key_id`,
   type: sql.fragment`type`,
@@ -38,6 +48,40 @@ function groupColumn(group: UsageGroup): FragmentSqlToken {
   if (name !== undefined) return sql.fragment`metadata->>${name}`;
   // oxlint-disable-next-line no-unsafe-type-assertion -- every group without `metadata.` is a key of `columnByGroup`
   return columnByGroup[group as keyof typeof columnByGroup];
+}
+
+/** Builds the conditions that select the sums `u` of a filter, without its metadata. */
+function sumConditions({ keyId, model, type, status }: UsageFilter): FragmentSqlToken[] {
+  const values = { key_id: keyId, model, type, status };
+  return Object.entries(values).flatMap(([column, value]) =>
+    value === undefined ? [] : [sql.fragment`u.${sql.identifier([column])} = ${value}`],
+  );
+}
+
+/** Builds the UTC date of a time in Unix milliseconds; null if there is none. */
+const dayOf = (ms: number | undefined): FragmentSqlToken =>
+  sql.fragment`(timestamp_of_ms(${ms ?? null}::bigint) AT TIME ZONE 'UTC')::date`;
+
+/**
+ * Builds the statement that selects the usage that was booked in a period, with the columns of
+ * `selectUsage`: the sums of closed days, and the ledger entries behind them.
+ */
+function selectBooked(
+  organizationId: string,
+  { afterMs, beforeMs, ...filter }: UsageFilter,
+): FragmentSqlToken {
+  const conditions = [
+    sql.fragment`u.day >= coalesce(${dayOf(afterMs)}, '-infinity')`,
+    sql.fragment`u.day < coalesce(${dayOf(beforeMs)}, 'infinity')`,
+    ...sumConditions(filter),
+  ];
+  return sql.fragment`
+    SELECT u.day, u.model, u.key_id, u.type, NULL::jsonb AS metadata, u.requests, u.net, u.input_tokens, u.output_tokens
+    FROM (SELECT day, type, model, key_id, status, requests, net, input_tokens, output_tokens
+        FROM booked_day WHERE organization_id = ${organizationId}
+      UNION ALL SELECT * FROM booked_entries(${organizationId}, coalesce((SELECT next_sequence FROM booked_account
+        WHERE organization_id = ${organizationId}), 1), 9223372036854775807)) AS u
+    WHERE ${sql.join(conditions, sql.fragment` AND `)}`;
 }
 
 /**
@@ -63,18 +107,14 @@ function selectUsage(
       -- Without OFFSET, Postgres would compare every row of the organization with every day.
       FROM open_day, LATERAL (${select} OFFSET 0) AS record`,
   );
-  const closed = [sql.fragment`u.organization_id = ${organizationId}`];
-  if (filter.keyId !== undefined) closed.push(sql.fragment`u.key_id = ${filter.keyId}`);
-  if (filter.model !== undefined) closed.push(sql.fragment`u.model = ${filter.model}`);
-  if (filter.type !== undefined) closed.push(sql.fragment`u.type = ${filter.type}`);
-  if (filter.status !== undefined) closed.push(sql.fragment`u.status = ${filter.status}`);
+  const closed = [sql.fragment`u.organization_id = ${organizationId}`, ...sumConditions(filter)];
   if (filter.metadata !== undefined) {
     closed.push(sql.fragment`u.metadata @> ${sql.jsonb(filter.metadata)}`);
   }
   // A period that begins within a day reads the rest of that day row by row.
   return sql.fragment`
     WITH period AS (
-        SELECT greatest(timestamp_of_ms(${afterMs === undefined ? null : afterMs + 1}::bigint),
+        SELECT greatest(timestamp_of_ms(${afterMs ?? null}::bigint),
             date_trunc('day', created_at, 'UTC')) AS starts,
           least(timestamp_of_ms(${beforeMs ?? null}::bigint), 'tomorrow') AS ends
         FROM organization WHERE id = ${organizationId}),
@@ -101,12 +141,11 @@ function selectUsage(
  * id of each request, is summed up without metadata.
  */
 const dayRowsMax = 1000;
-/** Number of past days in which a pass of the sweeper looks for days to sum up. */
+/** Number of past days in which a pass looks for days to sum up. */
 const recentDays = 7;
-/** Time in milliseconds after which a pass sums up no further day. */
-const passMs = 5000;
 
 const dayRow = z.object({ organizationId: z.string(), day: z.string() });
+const accountRow = z.object({ id: z.string() });
 const countRow = z.object({ count: z.number() });
 const closedRow = z.object({ closed: z.boolean() });
 
@@ -118,10 +157,13 @@ export function createUsageSums(pool: DatabasePool) {
     /** Sums usage records by group. */
     sum: (
       organizationId: string,
-      { groupBy, limit, ...filter }: UsageSummary,
+      { by, groupBy, limit, ...filter }: UsageSummary,
     ): Promise<readonly UsageSum[]> => {
       const byMetadata = groupBy.some((group) => group.startsWith('metadata.'));
-      const usage = selectUsage(organizationId, filter, { byMetadata, withArchived: true });
+      const usage =
+        by === 'booked'
+          ? selectBooked(organizationId, filter)
+          : selectUsage(organizationId, filter, { byMetadata, withArchived: true });
       const named = groupBy.map((group, index) => {
         const name = sql.identifier([`key_${index}`]);
         return { name, column: sql.fragment`${groupColumn(group)} AS ${name}` };
@@ -146,23 +188,31 @@ export function createUsageSums(pool: DatabasePool) {
       pool.oneFirst(sql.type(countRow)`
         SELECT coalesce(sum(requests), 0)::bigint AS count
         FROM (${selectUsage(organizationId, filter, { byMetadata: false, withArchived: false })}) AS usage WHERE type <> 'chat'`),
-    /** Sums up the days that can be closed, for some seconds. Returns their number. */
-    async closeDays(): Promise<number> {
-      const startedAt = performance.now();
+    /** Sums up the days that can be closed. Returns their number. */
+    async closeDays(signal?: AbortSignal): Promise<number> {
       const first = hasSearchedAll
         ? sql.fragment`(now() AT TIME ZONE 'UTC')::date - ${recentDays}::integer`
         : sql.fragment`'-infinity'::date`;
       // A day may get jobs and chats until shortly after midnight, because clocks differ.
+      const today = sql.fragment`(now() AT TIME ZONE 'UTC' - interval '10 minutes')::date`;
       const days = await pool.any(sql.type(dayRow)`
         SELECT organization_id AS "organizationId", day::text AS day
-        FROM usage_days_to_close(${first}, (now() AT TIME ZONE 'UTC' - interval '10 minutes')::date)
-        ORDER BY day DESC`);
+        FROM usage_days_to_close(${first}, ${today}) ORDER BY day DESC`);
       let count = 0;
-      for (const { organizationId, day } of days) {
-        if (performance.now() - startedAt > passMs) return count;
-        const closed = await pool.oneFirst(sql.type(closedRow)`
-          SELECT close_usage_day(${organizationId}, ${day}::date, ${dayRowsMax}) AS closed`);
+      const close = async (statement: FragmentSqlToken): Promise<boolean> => {
+        signal?.throwIfAborted();
+        const closed = await pool.oneFirst(sql.type(closedRow)`SELECT ${statement} AS closed`);
         if (closed) count += 1;
+        return closed;
+      };
+      for (const { organizationId, day } of days) {
+        await close(sql.fragment`close_usage_day(${organizationId}, ${day}::date, ${dayRowsMax})`);
+      }
+      const accounts = await pool.anyFirst(
+        sql.type(accountRow)`SELECT accounts_to_close(${today}) AS id`,
+      );
+      for (const id of accounts) {
+        while (await close(sql.fragment`close_booked_day(${id}, ${today})`));
       }
       hasSearchedAll = true;
       return count;

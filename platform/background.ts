@@ -1,6 +1,11 @@
-/** Background work: passes that repeat, and items that fail without ending their pass. */
-import type { Logger } from './logger.ts';
+/**
+ * Background work: passes that repeat, passes that only one process runs at a time, and items that
+ * fail without ending their pass.
+ */
 import { setTimeout as delay } from 'node:timers/promises';
+import { Client } from 'pg';
+import { parseDatabaseUrl } from './database-url.ts';
+import type { Logger } from './logger.ts';
 
 /**
  * Result of a run over many items. `done`: number of completed items; `skipped`: number of items
@@ -82,4 +87,34 @@ export function repeat(
     stopController.abort();
     await loop;
   };
+}
+
+/**
+ * Runs a pass, unless another process runs a pass of this name. The lock belongs to a transaction of
+ * a connection of its own, so that it also works over a pooler, and ends with the process. If the
+ * connection is lost, the signal of the pass is aborted.
+ * @returns whether the pass ran
+ * @throws the errors of the pass and of the connection
+ */
+export async function runAlone(
+  { databaseUrl, name, signal }: { databaseUrl: string; name: string; signal: AbortSignal },
+  pass: (signal: AbortSignal) => Promise<void>,
+): Promise<boolean> {
+  const client = new Client({ ...parseDatabaseUrl(databaseUrl), connectionTimeoutMillis: 5000 });
+  const lost = new AbortController();
+  client.on('error', (error) => lost.abort(error));
+  client.on('end', () => lost.abort());
+  await client.connect();
+  try {
+    await client.query('BEGIN; SET LOCAL idle_in_transaction_session_timeout = 0');
+    const { rows } = await client.query<{ held: boolean }>(
+      'SELECT pg_try_advisory_xact_lock(hashtextextended($1, 0)) AS held',
+      [`pass ${name}`],
+    );
+    if (rows[0]?.held !== true) return false;
+    await pass(AbortSignal.any([signal, lost.signal]));
+    return true;
+  } finally {
+    await client.end();
+  }
 }

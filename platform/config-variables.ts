@@ -95,8 +95,6 @@ const payloadKeys = z
 export const payloadVariables = {
   /** Maximum number of simultaneous workflow starts per process; further starts wait. */
   TEMPORAL_STARTS_MAX: count(1, 10_000).default(16),
-  /** Maximum wait for other workflow starts; then the request is rejected and no job exists. */
-  TEMPORAL_START_WAIT_MS: count(0, 600_000).default(20_000),
   /**
    * Encryption keys of Temporal payloads in the format `id:key,…`, newest first
    * (docs/payload-encryption.md).
@@ -158,7 +156,6 @@ export const gatewayVariables = {
   DRAIN_DELAY_MS: count(0, 25_000).default(0),
   RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(60),
   POLL_RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(600),
-  CONSOLE_RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(600),
   /** Requests that an organization may make per minute, in multiples of a key's limits. */
   ORGANIZATION_RATE_FACTOR: count(1, 10_000).default(10),
   SYNC_WAIT_MS: count(0, 600_000).default(60_000),
@@ -167,12 +164,6 @@ export const gatewayVariables = {
    * OpenAI's clients then retry the request, which would start a second job.
    */
   COMPATIBLE_WAIT_MS: count(0, 600_000).default(590_000),
-  COMPATIBLE_KEEPALIVE_MS: count(50, 60_000).default(15_000),
-  /**
-   * Maximum time that a request waits for the admission of its job. After that, the response has
-   * status 503 and contains the job id.
-   */
-  VERDICT_WAIT_MS: count(1000, 600_000).default(60_000),
   /**
    * Maximum number of requests that one process serves at the same time, with event streams and
    * waiting requests. One organization gets at most half of them.
@@ -261,6 +252,8 @@ export const gatewayVariables = {
   UPLOAD_KEPT_MS: count(86_400_000 * 2, 86_400_000 * 3650).default(86_400_000 * 30),
   /** Whether outputs that a provider did not mark as generated are marked (docs/files.md). */
   MARK_OUTPUTS: flag.default(true),
+  /** Whether HEIC pictures are converted when they arrive (docs/deployment.md names the patents). */
+  HEIC: oneOf(['on', 'off']).default('on'),
 
   // Studio: time limits of calls and jobs. The variables of each provider are in providers/.
   /** Origins that the outbound guard allows even if their address is private (sandbox, tests). */
@@ -271,17 +264,11 @@ export const gatewayVariables = {
    * notifications cannot reach this gateway.
    */
   FIRST_CHECK_MAX_MS: count(50, 3_600_000).default(3_600_000),
-  /** Time limits of jobs, by medium. */
-  IMAGE_DEADLINE_MS: count(1000, 86_400_000).default(600_000),
-  VIDEO_DEADLINE_MS: count(1000, 86_400_000).default(3_600_000),
-  AUDIO_DEADLINE_MS: count(1000, 86_400_000).default(900_000),
   /** Maximum time for which a job tries to find out the unknown outcome of a call. */
   OUTCOME_WAIT_MS: count(1000, 86_400_000).default(300_000),
   /** Bulk jobs of an organization that may be open at the same time, and their items together. */
   BULK_OPEN_MAX: count(1, 10_000).default(5),
   BULK_OPEN_ITEMS_MAX: count(1, 10_000_000).default(20_000),
-  /** Interval at which a bulk job that waits for credits reads the balance. */
-  BULK_CREDIT_CHECK_MS: count(100, 3_600_000).default(15_000),
 
   // Chat: models, prices, sandbox and time limits.
   /** Path of a JSON file that adds chat models to the catalog and removes ids (docs/catalog.md). */
@@ -297,36 +284,17 @@ export const gatewayVariables = {
    * is not streamed.
    */
   CHAT_ANSWER_TIMEOUT_MS: count(1000, 3_600_000).default(600_000),
-  /** Maximum time between two packets of a provider's stream. */
-  CHAT_SILENCE_TIMEOUT_MS: count(1000, 3_600_000).default(120_000),
-  /** Interval of the comments that are sent in a silent stream, so that proxies do not close it. */
-  CHAT_KEEPALIVE_MS: count(50, 15_000).default(10_000),
-  /**
-   * Interval at which a running chat records its progress. The sweeper settles a chat that has not
-   * recorded progress for too long.
-   */
-  CHAT_CHECKPOINT_MS: count(50, 600_000).default(5000),
-  CHAT_RESERVATION_TTL_MS: count(200, 86_400_000).default(60_000),
-  /** Output tokens for which credits are reserved; tokens beyond them are charged too. */
-  CHAT_EXPECTED_ANSWER_TOKENS: count(1, 1_000_000).default(4096),
-  /** Maximum number of connections per chat provider. */
-  CHAT_CONNECTIONS_MAX: count(1, 65_000).default(1024),
 
   // Credits: exchange rate, allowance of an organization, intervals of sweeper and audit.
   USD_PER_CREDIT: decimal(0.000_001, 1_000_000).default(0.01),
   /** Studio credits that an organization may use in six hours; unlimited if not set. */
   WINDOW_ALLOWANCE_CREDITS: decimal(0.000_001, 1_000_000_000).optional(),
-  /** Interval at which the sweeper checks that the workflow of each open reservation exists. */
-  RESERVATION_TTL_MS: count(1000, 86_400_000).default(120_000),
-  SWEEP_INTERVAL_MS: count(100, 3_600_000).default(10_000),
   /** Interval at which a worker audits the ledger and the stored results. 0 disables the audit. */
   AUDIT_INTERVAL_MS: count(0, 86_400_000).default(600_000),
   /** Number of whole months after which jobs, chats and ledger entries are archived. 0 keeps all. */
   ARCHIVE_AFTER_MONTHS: count(0, 1200).default(0),
 
-  // Caller webhooks: time limit and retry delays.
-  /** Time limit of one attempt to deliver a webhook. */
-  WEBHOOK_TIMEOUT_MS: count(100, 60_000).default(15_000),
+  // Caller webhooks: retry delays.
   /** Delays between attempts to deliver a webhook; the sum of the defaults is 51.7 hours. */
   WEBHOOK_RETRY_DELAYS_MS: delayList.default(
     [5, 30, 120, 600, 1800, 3600, 7200, 14_400, 28_800, 43_200, 86_400].map((s) => s * 1000),
@@ -346,6 +314,48 @@ export const gatewayVariables = {
   OTEL_RESOURCE_ATTRIBUTES: pairList,
   /** Share of the traces that are exported, from 0 to 1. */
   OTEL_TRACES_SAMPLER_ARG: decimal(0, 1).default(1),
+};
+
+/**
+ * Limits that suit every deployment that was measured, so they are constants. A process reads
+ * variables of these names only if NODE_ENV is `test`: tests shorten waits.
+ */
+export const constantLimits = {
+  /** Maximum wait for other workflow starts; then the request is rejected and no job exists. */
+  TEMPORAL_START_WAIT_MS: count(0, 600_000).default(20_000),
+  /** Reads of a console session per minute: a page with live lists needs about 30. */
+  CONSOLE_RATE_LIMIT_PER_MINUTE: count(1, 100_000_000).default(600),
+  /** Time without a byte after which a JSON response sends a blank; proxies close after 60 s. */
+  COMPATIBLE_KEEPALIVE_MS: count(50, 60_000).default(15_000),
+  /**
+   * Maximum time that a request waits for the admission of its job. After that, the response has
+   * status 503 and contains the job id.
+   */
+  VERDICT_WAIT_MS: count(1000, 600_000).default(60_000),
+  /** Time limits of jobs, by medium: several times the slowest call of a model. */
+  IMAGE_DEADLINE_MS: count(1000, 86_400_000).default(600_000),
+  VIDEO_DEADLINE_MS: count(1000, 86_400_000).default(3_600_000),
+  AUDIO_DEADLINE_MS: count(1000, 86_400_000).default(900_000),
+  /** Interval at which a bulk job that waits for credits reads the balance. */
+  BULK_CREDIT_CHECK_MS: count(100, 3_600_000).default(15_000),
+  /** Maximum time between two packets of a provider's stream. */
+  CHAT_SILENCE_TIMEOUT_MS: count(1000, 3_600_000).default(120_000),
+  /** Interval of the comments that are sent in a silent stream, so that proxies do not close it. */
+  CHAT_KEEPALIVE_MS: count(50, 15_000).default(10_000),
+  /** Interval at which a running chat records its progress. */
+  CHAT_CHECKPOINT_MS: count(50, 600_000).default(5000),
+  /** Time without a checkpoint after which the sweeper settles a chat. */
+  CHAT_RESERVATION_TTL_MS: count(200, 86_400_000).default(60_000),
+  /** Output tokens for which credits are reserved; tokens beyond them are charged too. */
+  CHAT_EXPECTED_ANSWER_TOKENS: count(1, 1_000_000).default(4096),
+  /** Maximum number of connections per chat provider. */
+  CHAT_CONNECTIONS_MAX: count(1, 65_000).default(1024),
+  /** Interval at which the sweeper checks that the workflow of each open reservation exists. */
+  RESERVATION_TTL_MS: count(1000, 86_400_000).default(120_000),
+  /** Interval of the sweeper. */
+  SWEEP_INTERVAL_MS: count(100, 3_600_000).default(10_000),
+  /** Time limit of one attempt to deliver a webhook. */
+  WEBHOOK_TIMEOUT_MS: count(100, 60_000).default(15_000),
   /** Time between two exports of spans, in milliseconds. */
   OTEL_BSP_SCHEDULE_DELAY: count(50, 600_000).default(5000),
 };

@@ -14,7 +14,7 @@ export interface DatabaseAddress {
   database: string | undefined;
   ssl: object | false;
   application_name: string | undefined;
-  options: string | undefined;
+  options: string;
 }
 
 const format = 'must be postgres://user:password@host:port/database';
@@ -34,6 +34,12 @@ function findFault(text: string): string | null {
   if (hosts.includes(',')) return `${format}, with one host`;
   return null;
 }
+
+/**
+ * Settings that every session relies on, whatever the defaults of the role and the database are:
+ * the format of times, and the isolation under which a statement reads what others have committed.
+ */
+const sessionOptions = String.raw`-c DateStyle=ISO -c default_transaction_isolation=read\ committed`;
 
 /** Reason for which a URL cannot be used. The message contains no part of the URL. */
 class UrlFault extends Error {
@@ -85,7 +91,7 @@ export function parseDatabaseUrl(url: string): DatabaseAddress {
     database: parts.database,
     ssl,
     application_name: parts.application_name,
-    options: parts.options,
+    options: [sessionOptions, ...(parts.options ? [parts.options] : [])].join(' '),
   };
 }
 
@@ -99,7 +105,7 @@ export function formatSlonikUrl(address: DatabaseAddress): string {
   const credentials = `${encode(user ?? '')}${password === undefined ? '' : `:${encode(password)}`}`;
   const query = new URLSearchParams({
     ...(application_name !== undefined && { application_name }),
-    ...(options !== undefined && { options }),
+    options,
   });
   const path = `${credentials}@${encode(host)}:${port}/${encode(database ?? '')}`;
   return `postgres://${path.replace(/^@/, '')}?${query.toString()}`;

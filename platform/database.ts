@@ -121,7 +121,7 @@ export async function openDatabase(options: DatabaseOptions): Promise<DatabasePo
     if (!refused) throw error;
     throw new Error(
       'DATABASE_URL: the pooler rejects the parameters of the connection; PgBouncer needs' +
-        ' ignore_startup_parameters = statement_timeout, idle_in_transaction_session_timeout',
+        ' ignore_startup_parameters = statement_timeout, idle_in_transaction_session_timeout, options',
       { cause: error },
     );
   });

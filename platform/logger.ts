@@ -9,7 +9,7 @@ import { pino, type Logger } from 'pino';
 /** Ids that correlate log lines. */
 export interface CorrelationIds {
   requestId?: string;
-  /** Organization of the caller; it gets a fair share of database connections (query-limits.ts). */
+  /** Organization of the caller; it gets a fair share of database connections (database.ts). */
   organizationId?: string;
   jobId?: string;
   workflowId?: string;

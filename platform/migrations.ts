@@ -3,7 +3,8 @@
  * run forward, and are not changed after their first run. Other SQL files, in the folders of the
  * code that uses them, create the functions and views. When one of them changes, all functions and
  * views are recreated in the same transaction as the migrations
- * (docs/decisions/0001-migrations.md).
+ * (docs/decisions/0001-migrations.md). The database records which release made its schema, and the
+ * oldest release whose processes run on it.
  */
 import { createHash } from 'node:crypto';
 import { glob, readFile } from 'node:fs/promises';
@@ -12,6 +13,7 @@ import { fileURLToPath } from 'node:url';
 import { assert } from '../domain/errors.ts';
 import { Client } from 'pg';
 import { parseDatabaseUrl } from './database-url.ts';
+import { isNewer, oldestServedRelease, release } from './release.ts';
 
 const migrationsDirectory = new URL('./migrations/', import.meta.url);
 const root = new URL('../', import.meta.url);
@@ -66,10 +68,22 @@ export async function readSchema(directory = migrationsDirectory): Promise<Schem
 /** Key of the advisory lock that is held during a schema change. The number is arbitrary. */
 const lockId = 7_305_011;
 
+/** Page that describes upgrades, which the refusals name. */
+const page = 'docs/deploys.md';
+
+/**
+ * Time in milliseconds for which a statement of a migration waits for a lock. Meanwhile the
+ * requests that need the same table wait behind it.
+ */
+const lockTimeoutMs = 30_000;
+
 /** Time limit of a connection. A process with a wrong address must stop within five seconds. */
 const connectTimeoutMs = 4000;
 
-/** Connects to the database. @throws Error that contains the server's name, but not the password */
+/**
+ * Connects to the database.
+ * @throws Error that contains the server's name, but not the password
+ */
 async function connectTo(databaseUrl: string): Promise<Client> {
   const address = parseDatabaseUrl(databaseUrl);
   const client = new Client({ ...address, connectionTimeoutMillis: connectTimeoutMs });
@@ -78,7 +92,6 @@ async function connectTo(databaseUrl: string): Promise<Client> {
   client.on('error', () => {});
   try {
     await client.connect();
-    return client;
   } catch (error) {
     // If the host name has several addresses, there is one error for each address.
     const causes: unknown[] = error instanceof AggregateError ? error.errors : [error];
@@ -88,21 +101,34 @@ async function connectTo(databaseUrl: string): Promise<Client> {
       { cause: error },
     );
   }
+  const { rows } = await client.query<{ name: string | null }>('SELECT current_schema() AS name');
+  if (rows[0]?.name === null) {
+    await client.end();
+    throw new Error(
+      'the setting search_path of the role names no existing schema: run ALTER ROLE … SET search_path = public',
+    );
+  }
+  return client;
 }
 
 /**
  * Migrates a database to the newest schema. Several processes may call this simultaneously, even
- * while processes of the previous version run. `directory` contains the migrations.
+ * while processes of the previous version run. A database of a newer release that serves this one
+ * stays unchanged. `directory` contains the migrations.
  * @returns the names of the migrations that ran, and `functions` if the functions were recreated
- * @throws Error if a migration was changed after it ran, or the schema is newer than this code. The
- * database then stays unchanged.
+ * @throws Error if a migration was changed after it ran, or if the database is of a newer release
+ * that does not serve this one. The database then stays unchanged.
  */
 export async function migrate(databaseUrl: string, directory?: URL): Promise<string[]> {
   const schema = await readSchema(directory);
   const client = await connectTo(databaseUrl);
   try {
     await client.query('BEGIN');
+    // The limits of the role are those of requests. Setting names that the server lacks are skipped.
+    await client.query(`SELECT set_config(name, '0', true) FROM pg_settings WHERE name IN
+      ('statement_timeout', 'lock_timeout', 'transaction_timeout', 'idle_in_transaction_session_timeout')`);
     await client.query('SELECT pg_advisory_xact_lock($1)', [lockId]);
+    await client.query(`SELECT set_config('lock_timeout', $1, true)`, [String(lockTimeoutMs)]);
     // The row with version 0 describes the functions and views.
     await client.query(`CREATE TABLE IF NOT EXISTS schema_migration (
       version integer PRIMARY KEY, name text NOT NULL, sha256 text NOT NULL, undo text,
@@ -121,6 +147,9 @@ async function applyPending(client: Client, schema: Schema): Promise<string[]> {
   const found = await readApplied(client);
   const pending = listPending(schema, found);
   if (pending.length === 0) return [];
+  // The release that made the schema, and the oldest one that it serves, are in the row with version 0.
+  await client.query(`ALTER TABLE schema_migration
+    ADD COLUMN IF NOT EXISTS release text, ADD COLUMN IF NOT EXISTS serves text`);
   // The views are dropped before any table is changed. The transaction then holds no table lock
   // while it waits for queries that use a view.
   if (found.functions) await client.query(found.functions.undo);
@@ -132,6 +161,10 @@ async function applyPending(client: Client, schema: Schema): Promise<string[]> {
   await client.query(functions.statements);
   await client.query('DELETE FROM schema_migration WHERE version = 0');
   await insertApplied(client, { ...functions, version: 0 });
+  await client.query('UPDATE schema_migration SET release = $1, serves = $2 WHERE version = 0', [
+    release,
+    oldestServedRelease,
+  ]);
   return pending;
 }
 
@@ -140,6 +173,9 @@ interface AppliedSource {
   name: string;
   sha256: string;
   undo: string | null;
+  /** Columns that 0.1.0 does not have. */
+  release?: string | null;
+  serves?: string | null;
 }
 
 async function insertApplied(client: Client, applied: AppliedSource): Promise<void> {
@@ -155,6 +191,9 @@ interface AppliedSchema {
   migrations: AppliedSource[];
   /** Functions and views that exist in the database. Null before the first migration. */
   functions: (AppliedSource & { undo: string }) | null;
+  /** Release that made the schema, and the oldest release whose processes it serves. */
+  release: string;
+  serves: string;
 }
 
 async function readApplied(client: Client): Promise<AppliedSchema> {
@@ -162,21 +201,36 @@ async function readApplied(client: Client): Promise<AppliedSchema> {
     'SELECT * FROM schema_migration ORDER BY version',
   );
   const first = rows[0];
+  const made = { release: first?.release ?? '0.1.0', serves: first?.serves ?? '0.1.0' };
   return first?.version === 0
-    ? { migrations: rows.slice(1), functions: { ...first, undo: first.undo ?? '' } }
-    : { migrations: rows, functions: null };
+    ? { ...made, migrations: rows.slice(1), functions: { ...first, undo: first.undo ?? '' } }
+    : { ...made, migrations: rows, functions: null };
+}
+
+/**
+ * Returns whether a newer release made the schema, on which processes of this release run.
+ * @throws Error if they do not
+ */
+function isServed(found: AppliedSchema): boolean {
+  if (!isNewer(found.release, release)) return false;
+  if (!isNewer(found.serves, release)) return true;
+  throw new Error(
+    `release ${found.release} made the database, and it needs processes of release ${found.serves} or later, but this is ${release}: see "Go back" in ${page}`,
+  );
 }
 
 function throwIfIncompatible(found: AppliedSchema, migrations: SqlSource[]): void {
-  for (const { version, sha256 } of found.migrations) {
+  for (const { version, name, sha256 } of found.migrations) {
     const known = migrations[version - 1];
     if (!known) {
       throw new Error(
-        `the database has schema ${version}, newer than this code: run the version that created it, or a later one`,
+        `a later build of release ${found.release} made the database: it has ${name}, which this build of ${release} lacks; run the build that made it, or a later one (${page})`,
       );
     }
     if (known.sha256 !== sha256) {
-      throw new Error(`migration ${known.name} was changed after it ran: add a new one instead`);
+      throw new Error(
+        `another build than release ${found.release} made the database: its ${name} differs from that of ${release}, so there is no upgrade from it; a new change needs a new migration (${page})`,
+      );
     }
   }
 }
@@ -195,13 +249,19 @@ export async function listPendingMigrations(databaseUrl: string): Promise<string
   }
 }
 
-const noneApplied: AppliedSchema = { migrations: [], functions: null };
+const noneApplied: AppliedSchema = {
+  migrations: [],
+  functions: null,
+  release,
+  serves: oldestServedRelease,
+};
 
 /**
  * Returns the names of the pending migrations, and `functions` if the functions have changed.
  * @throws Error if another version of the code changed the database
  */
 function listPending({ migrations, functions }: Schema, found: AppliedSchema): string[] {
+  if (isServed(found)) return [];
   throwIfIncompatible(found, migrations);
   const pending = migrations.slice(found.migrations.length).map(({ name }) => name);
   const isCurrent = pending.length === 0 && found.functions?.sha256 === functions.sha256;
@@ -216,8 +276,9 @@ async function isEmpty(client: Client): Promise<boolean> {
 }
 
 /**
- * Checks that the database has the schema that this code requires.
- * @throws Error if the database has fewer, more or changed migrations, or other functions
+ * Checks that the database has the schema that this code requires, or that of a newer release that
+ * serves this one.
+ * @throws Error that names the release that made the database, and what it needs
  */
 export async function assertSchemaCurrent(databaseUrl: string): Promise<void> {
   const { migrations, functions } = await readSchema();
@@ -227,14 +288,16 @@ export async function assertSchemaCurrent(databaseUrl: string): Promise<void> {
       throw new Error('the database has no schema: run `npm run migrate` first');
     }
     const found = await readApplied(client);
+    if (isServed(found)) return;
     throwIfIncompatible(found, migrations);
+    const made = `release ${found.release} made the database`;
+    const run = `run \`npm run migrate\` of ${release} first (${page})`;
     if (found.migrations.length < migrations.length) {
-      throw new Error('the database schema is older than this code: run `npm run migrate` first');
+      const missing = migrations.slice(found.migrations.length).map(({ name }) => name);
+      throw new Error(`${made}, and it lacks ${missing.join(', ')}: ${run}`);
     }
     if (found.functions?.sha256 !== functions.sha256) {
-      throw new Error(
-        'the SQL functions in the database are from another version: run `npm run migrate` with the version to be deployed',
-      );
+      throw new Error(`${made}, and its SQL functions differ from those of this build: ${run}`);
     }
   } finally {
     await client.end();

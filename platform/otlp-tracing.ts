@@ -2,7 +2,6 @@
  * Starts the OpenTelemetry SDK with its OTLP/HTTP exporter. telemetry.ts loads this file only if an
  * endpoint is configured.
  */
-import { readFileSync } from 'node:fs';
 import { hostname } from 'node:os';
 import { context, propagation, trace } from '@opentelemetry/api';
 import { AsyncLocalStorageContextManager } from '@opentelemetry/context-async-hooks';
@@ -15,7 +14,7 @@ import {
   TraceIdRatioBasedSampler,
   TracerProvider,
 } from '@opentelemetry/sdk-trace';
-import { z } from 'zod';
+import { release } from './release.ts';
 
 interface OtlpOptions {
   /** URL to which traces are sent, such as http://127.0.0.1:4318/v1/traces */
@@ -28,14 +27,6 @@ interface OtlpOptions {
   /** Share of the traces that are exported, from 0 to 1. */
   ratio: number;
   flushIntervalMs: number;
-}
-
-const packageFile = z.object({ version: z.string() });
-
-/** Reads the version of the gateway. */
-function readVersion(): string {
-  const text = readFileSync(new URL('../package.json', import.meta.url), 'utf8');
-  return packageFile.parse(JSON.parse(text)).version;
 }
 
 /** Maximum time for which a stopping process waits for the collector. */
@@ -54,7 +45,7 @@ export function startOtlpTracing(options: OtlpOptions): () => Promise<void> {
       ...options.resource,
       'service.name': options.serviceName,
       'service.namespace': 'studio-gateway',
-      'service.version': readVersion(),
+      'service.version': release,
       'service.instance.id': `${hostname()}:${process.pid}`,
     }),
     // The sampling decision depends only on the trace id. It is the same in every process, so a

@@ -319,7 +319,7 @@ function createCheck(admitted: ReadonlySet<string>, extraPorts: readonly number[
     if (admitted.has(url.origin)) return url;
     if (url.protocol !== 'https:') throwBlocked('must be an https URL');
     if (!ports.has(url.port)) throwBlocked('the port must be 443');
-    const host = url.hostname.replace(/^\[|\]$/g, '').replace(/\.+$/, '');
+    const host = url.hostname.replace(/^\[|\]$/g, '').replace(/(?<!\.)\.+$/, '');
     if (!isPublicHost(host)) throwBlocked(notPublicMessage);
     return url;
   };

@@ -6,7 +6,10 @@ import { fieldError } from '../domain/errors.ts';
 export interface RecordFilter {
   keyId?: string | undefined;
   model?: string | undefined;
-  /** Exclusive limits of the creation time, in Unix milliseconds. */
+  /**
+   * Period of the creation time, in Unix milliseconds: from `afterMs` on, until before `beforeMs`.
+   * Successive periods neither overlap nor leave anything out.
+   */
   afterMs?: number | undefined;
   beforeMs?: number | undefined;
   /** Metadata pairs. Only rows that have all of them are listed. */
@@ -26,9 +29,7 @@ export function recordConditions(
   if (keyId !== undefined) conditions.push(sql.fragment`x.key_id = ${keyId}`);
   if (model !== undefined) conditions.push(sql.fragment`x.model = ${model}`);
   if (afterMs !== undefined) {
-    // Excludes the whole millisecond `afterMs`: responses round times down to milliseconds, so a
-    // row of that millisecond would have the same time.
-    conditions.push(sql.fragment`x.created_at >= timestamp_of_ms(${afterMs + 1}::bigint)`);
+    conditions.push(sql.fragment`x.created_at >= timestamp_of_ms(${afterMs}::bigint)`);
   }
   if (beforeMs !== undefined) {
     conditions.push(sql.fragment`x.created_at < timestamp_of_ms(${beforeMs}::bigint)`);

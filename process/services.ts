@@ -19,6 +19,7 @@ import { openChatCatalog } from '../chat/models.ts';
 import { findStudioEndpoint } from '../studio/models/maker-names.ts';
 import { createChatLedger } from '../chat/chat-ledger.ts';
 import { createInputCopies } from '../storage/inputs/input-copies.ts';
+import { createCallPictures } from '../storage/inputs/call-pictures.ts';
 import { createInputs } from '../storage/inputs/inputs.ts';
 import {
   createNotificationRelay,
@@ -39,6 +40,7 @@ import { createArtifactStore, observeArtifacts } from '../storage/artifacts.ts';
 import { createStoredFiles } from '../storage/stored-files.ts';
 import { observeStorage, openStorage } from '../storage/open-storage.ts';
 import { createUsageSums } from '../ledger/usage-sums.ts';
+import { createAcceptFile } from '../storage/picture-conversion.ts';
 import { createUploads } from '../storage/uploads.ts';
 import { createAccountNotices } from '../webhooks/notices.ts';
 import { createSigningSecrets } from '../webhooks/signing-secrets.ts';
@@ -62,21 +64,25 @@ async function openFiles(
   const storage = observeStorage(driver, metrics);
   const outbound = createOutbound({ admittedOrigins: config.ALLOW_PRIVATE_NETWORK_ORIGINS });
   const files = { pool, storage, logger };
-  const uploads = createUploads({ ...files, bytesMax, retentionMs: config.UPLOAD_KEPT_MS });
+  const acceptFile = createAcceptFile({ heic: config.HEIC === 'on' });
+  const received = { ...files, acceptFile, bytesMax };
+  const uploads = createUploads({ ...received, retentionMs: config.UPLOAD_KEPT_MS });
   const inputs = createInputs({ pool, storage, uploads, outbound, publicBaseUrl: ownUrl });
   return {
     storage,
     ...served,
     outbound,
+    acceptFile,
     uploads,
     inputs,
+    callPictures: createCallPictures(files),
     storedFiles: createStoredFiles(files),
-    copies: createInputCopies({ ...files, outbound, bytesMax }),
+    copies: createInputCopies({ ...received, outbound }),
     artifacts: observeArtifacts(
       createArtifactStore({ storage, outbound, marksOutputs: config.MARK_OUTPUTS }),
     ),
     recordings: createRecordings({ storage, inputs }),
-    requestFiles: createRequestFiles({ storage, uploads }),
+    requestFiles: createRequestFiles({ storage, uploads, acceptFile }),
   };
 }
 

@@ -159,6 +159,20 @@ export function createCallRecords(pool: DatabasePool) {
     /** Records that the call was sent and its outcome is unknown. The call is never sent again. */
     markUnknown: (call: CallIds, ids: ErrorIds): Promise<void> =>
       record(call, { state: 'unknown', ...ids }),
+    /**
+     * Records that the operation of an accepted call has ended because its provider could not read an
+     * input file. The call may be sent again. Has no effect if the call has another operation.
+     */
+    markUnread: (
+      { operation, ...call }: CallIds & { operation: ProviderOperation },
+      failure: { message: string; providerErrorType: string | null },
+    ): Promise<void> =>
+      record(call, {
+        state: 'not_accepted',
+        unread: operation,
+        providerRequestId: operation.id,
+        ...failure,
+      }),
     /** Records the provider's own type of the error with which an accepted call failed. */
     recordErrorType: (call: CallIds, providerErrorType: string): Promise<void> =>
       record(call, { providerErrorType }),

@@ -10,6 +10,8 @@ BEGIN
     'providerRequestId', c.provider_request_id, 'updatedAtMs', unix_ms(c.updated_at), 'notifiedId', (
       SELECT operation_id FROM provider_notification
         WHERE job_id = c.job_id AND call_index = c.call_index
+          -- A call that was sent again is not identified by its earlier operation.
+          AND NOT c.unaccepted_submits @> jsonb_build_array(jsonb_build_object('providerRequestId', operation_id))
         ORDER BY received_at DESC LIMIT 1));
 END $$;
 
@@ -63,8 +65,9 @@ BEGIN
 END $$;
 
 -- Records a change of a call. The change is {state?, operation?, outputs?, progress?,
--- providerRequestId?, providerErrorType?, message?}. The states `not_accepted` (the provider certainly did not accept
--- the call) and `unknown` are recorded only for a call in state `begun`. The state `accepted` is
+-- providerRequestId?, providerErrorType?, message?, unread?}. The states `not_accepted` (the provider certainly did not
+-- accept the call) and `unknown` are recorded only for a call in state `begun`. If `unread` is the operation of an accepted
+-- call, which ended because its provider could not read the input, the call becomes `not_accepted` too. The state `accepted` is
 -- not recorded for a call in state `answered`. Otherwise, a late or concurrent attempt could cause
 -- a paid call to be sent again, or overwrite an operation that a notification has identified.
 CREATE FUNCTION call_record(job text, index integer, change jsonb) RETURNS void LANGUAGE plpgsql AS $$
@@ -86,7 +89,8 @@ BEGIN
     answered_at = CASE change->>'state' WHEN 'answered' THEN clock_timestamp() ELSE answered_at END
     WHERE job_id = job AND call_index = index
       AND CASE change->>'state'
-        WHEN 'not_accepted' THEN state = 'begun'
+        WHEN 'not_accepted' THEN CASE WHEN change ? 'unread'
+          THEN state = 'accepted' AND operation = change->'unread' ELSE state = 'begun' END
         WHEN 'unknown' THEN state = 'begun'
         WHEN 'accepted' THEN state <> 'answered'
         ELSE true

@@ -50,6 +50,8 @@ export function toStatusFailure(
   if ([400, 413, 415, 422].includes(status)) {
     const suffix = fields.length > 0 ? ` (${fields.join('; ')})` : '';
     const message = `the provider rejected the input${suffix}`;
+    if (errorType === 'file_download_error')
+      return new ProviderFailure('input_unread', message, ids);
     return new ProviderFailure('rejected', message, ids);
   }
   const message = `the provider did not accept the call (${status})`;

@@ -2,6 +2,7 @@
 import type { Readable } from 'node:stream';
 import { Agent, request, type Dispatcher, type FormData } from 'undici';
 import { ProviderFailure } from '../domain/provider-failure.ts';
+import { createConnector, findUnsentCode } from '../platform/connections.ts';
 
 /** Response of a provider. The adapter reads its body. */
 export interface ProviderResponse {
@@ -34,7 +35,7 @@ export function createProviderAgent(timeouts: {
 }): Agent {
   return new Agent({
     ...timeouts,
-    connect: { timeout: 5000 },
+    connect: createConnector(),
     keepAliveTimeout: 30_000,
     connections: 256,
   });
@@ -63,40 +64,6 @@ export function createExchange(
     });
     return { status: response.statusCode, headers: response.headers, body: response.body };
   };
-}
-
-/**
- * Codes of errors that occur before the first byte of a request is sent: of the connection, of the
- * server's certificate, and of undici when it rejects a URL, a header or another argument.
- */
-const beforeSendCodes = new Set([
-  'UND_ERR_INVALID_ARG',
-  'ERR_INVALID_URL',
-  'ERR_INVALID_ARG_TYPE',
-  'ECONNREFUSED',
-  'ENOTFOUND',
-  'EAI_AGAIN',
-  'EHOSTUNREACH',
-  'ENETUNREACH',
-  'UND_ERR_CONNECT_TIMEOUT',
-  'CERT_HAS_EXPIRED',
-  'CERT_NOT_YET_VALID',
-  'DEPTH_ZERO_SELF_SIGNED_CERT',
-  'ERR_TLS_CERT_ALTNAME_INVALID',
-  'ERR_SSL_WRONG_VERSION_NUMBER',
-  'SELF_SIGNED_CERT_IN_CHAIN',
-  'UNABLE_TO_GET_ISSUER_CERT',
-  'UNABLE_TO_GET_ISSUER_CERT_LOCALLY',
-  'UNABLE_TO_VERIFY_LEAF_SIGNATURE',
-]);
-
-/**
- * Returns the code of an error that occurred before the first byte of the request was sent, so that
- * the provider certainly did not accept it. Returns null for any other error.
- */
-export function findUnsentCode(error: unknown): string | null {
-  const code = error instanceof Error && 'code' in error ? String(error.code) : '';
-  return beforeSendCodes.has(code) ? code : null;
 }
 
 /**

@@ -3,7 +3,6 @@ import { createReadStream } from 'node:fs';
 import { link, mkdir, open, rm, stat, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { assert } from '../domain/errors.ts';
-import { recognizeFormat, signatureBytes } from './media-types.ts';
 import { createSignedUrls, type SignedUrls, type SignedUrlsOptions } from './signed-urls.ts';
 import { openSpool } from './spool.ts';
 import { contentTypeOf, isStorageKey, type Storage, type StorageObjects } from './storage.ts';
@@ -36,18 +35,6 @@ function openObjects(directory: string): StorageObjects {
     }
   }
 
-  /**
-   * Returns the key with the extension that the file's first bytes define. The extension of an
-   * upload is the one that its sender declared, which may be none or another.
-   */
-  async function findTypedKey(key: string): Promise<string> {
-    const signature = recognizeFormat(await readHead(buildPath(key)));
-    if (!signature || 'refused' in signature) return key;
-    const [likeliest] = signature.extensions;
-    const extension = key.slice(key.lastIndexOf('.') + 1);
-    return signature.extensions.includes(extension) ? key : `${key}.${likeliest}`;
-  }
-
   return {
     size,
     async put(key, spoolPath) {
@@ -75,22 +62,12 @@ function openObjects(directory: string): StorageObjects {
     async open(key, range) {
       const sizeBytes = await size(key);
       if (sizeBytes === null) return null;
-      const contentType = contentTypeOf(await findTypedKey(key));
+      const contentType = contentTypeOf(key);
       const bounds = range ? { start: range.first, end: range.last } : {};
       return { stream: createReadStream(buildPath(key), bounds), sizeBytes, contentType };
     },
     remove: (key) => rm(buildPath(key), { force: true }),
   };
-}
-
-async function readHead(path: string): Promise<Buffer> {
-  const file = await open(path);
-  try {
-    const { buffer, bytesRead } = await file.read(Buffer.alloc(signatureBytes), { position: 0 });
-    return buffer.subarray(0, bytesRead);
-  } finally {
-    await file.close();
-  }
 }
 
 function hasErrorCode(error: unknown, code: string): boolean {

@@ -9,10 +9,11 @@ import { correlation } from '../platform/logger.ts';
 import { createShares } from '../platform/shares.ts';
 import type { ByteSource } from './byte-source.ts';
 import type { MediaType } from './media-types.ts';
+import type { PictureHeader } from './picture-header.ts';
 
 /** Properties of a file, as read from its bytes. */
 export type MediaFacts =
-  | { kind: 'picture'; type: MediaType; width: number; height: number; isAnimated: boolean }
+  | ({ kind: 'picture'; type: MediaType } & PictureHeader)
   | {
       kind: 'recording';
       type: MediaType;

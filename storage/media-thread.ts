@@ -13,6 +13,7 @@ import {
   WEBM,
   type InputAudioTrack,
   type InputTrack,
+  type InputVideoTrack,
 } from 'mediabunny';
 import { assert } from '../domain/errors.ts';
 import { createMediaSource, openWindow, type ByteWindow } from './byte-source.ts';
@@ -40,7 +41,14 @@ function read(start: number, end: number): Promise<Uint8Array> {
 /** Bytes that are loaded at a time: to jump between headers, and to read a whole file. */
 const headerStepBytes = 32 * 1024;
 const soundStepBytes = 1024 * 1024;
-const pictureFormats: readonly string[] = ['png', 'jpg', 'webp', 'gif'] satisfies PictureFormat[];
+const pictureFormats: readonly string[] = [
+  'png',
+  'jpg',
+  'webp',
+  'gif',
+  'heic',
+  'avif',
+] satisfies PictureFormat[];
 const soundFormats: readonly string[] = [
   'wav',
   'mp3',
@@ -153,9 +161,34 @@ const soundTypes: Readonly<Record<string, string>> = {
 };
 
 /** Returns the type of a container: that of sound if it has no picture. */
-function findContainerType(type: MediaType, videoTrack: InputTrack | null): MediaType {
+function findContainerType(type: MediaType, hasVideo: boolean): MediaType {
   const soundExtension = soundTypes[type.extension];
-  return videoTrack || soundExtension === undefined ? type : findType(soundExtension);
+  return hasVideo || soundExtension === undefined ? type : findType(soundExtension);
+}
+
+/** Returns the length of the longest track in seconds: a provider may process any of them. */
+const findLongest = async (tracks: readonly InputTrack[]): Promise<number> =>
+  Math.max(...(await Promise.all(tracks.map(measureTrack))));
+
+/**
+ * Measures the picture of a film: the most pixels and the longest time of its tracks. Pixels are the
+ * stored ones, upright: providers process and deliver these, whatever their shape.
+ */
+async function measureFilm(
+  tracks: readonly InputVideoTrack[],
+): Promise<(Size & { durationSeconds: number }) | null> {
+  const sizes = tracks.map(({ rotation, codedWidth, codedHeight }): Size =>
+    rotation % 180 === 0
+      ? { width: codedWidth, height: codedHeight }
+      : { width: codedHeight, height: codedWidth },
+  );
+  const [largest] = sizes.toSorted((a, b) => b.width * b.height - a.width * a.height);
+  return largest ? { ...largest, durationSeconds: await findLongest(tracks) } : null;
+}
+
+interface Size {
+  width: number;
+  height: number;
 }
 
 async function inspectContainer(sizeBytes: number, likeliest: string): Promise<MediaFacts> {
@@ -163,31 +196,31 @@ async function inspectContainer(sizeBytes: number, likeliest: string): Promise<M
   const source = createMediaSource({ size, read, close: () => Promise.resolve() });
   const input = new Input({ source, formats: [MP4, QTFF, MATROSKA, WEBM] });
   try {
-    const videoTrack = await input.getPrimaryVideoTrack();
-    const audioTrack = await input.getPrimaryAudioTrack();
+    const videoTracks = await input.getVideoTracks();
+    const audioTracks = await input.getAudioTracks();
     const mimeType = await input.getMimeType();
-    const type = findContainerType(findMediaType(mimeType) ?? findType(likeliest), videoTrack);
-    if (!videoTrack && !audioTrack) return refuse(`a damaged or cut-off ${type.name}`);
-    const video = videoTrack && {
-      // The stored pixels, upright: providers process and deliver these, whatever their shape.
-      ...(videoTrack.rotation % 180 === 0
-        ? { width: videoTrack.codedWidth, height: videoTrack.codedHeight }
-        : { width: videoTrack.codedHeight, height: videoTrack.codedWidth }),
-      durationSeconds: await measureTrack(videoTrack),
-    };
-    const audio = audioTrack && { durationSeconds: await measureTrack(audioTrack) };
+    const container = findMediaType(mimeType) ?? findType(likeliest);
+    if (videoTracks.length + audioTracks.length === 0) {
+      return refuse(`a damaged or cut-off ${findType(likeliest).name}`);
+    }
+    const type = findContainerType(container, videoTracks.length > 0);
+    const video = await measureFilm(videoTracks);
+    const audio =
+      audioTracks.length > 0 ? { durationSeconds: await findLongest(audioTracks) } : null;
     // Prices depend on these numbers, which can be NaN or 0 in an invalid file.
     const lengths = [video, audio].flatMap((track) => track?.durationSeconds ?? []);
     const isMeasured =
       lengths.every((seconds) => Number.isFinite(seconds) && seconds >= 0) &&
       (!video || (video.width > 0 && video.height > 0));
     if (!isMeasured) return refuse(`${type.name} whose length or size is undefined`);
-    const lie =
-      (audioTrack && (await findFalseClock(audioTrack))) ??
-      (audioTrack && audio && !videoTrack
-        ? findImpossibleSize(audioTrack, audio.durationSeconds, sizeBytes)
-        : null);
-    if (lie) return refuse(`${type.name} ${lie}`);
+    for (const track of audioTracks) {
+      const lie = await findFalseClock(track);
+      if (lie) return refuse(`${type.name} ${lie}`);
+    }
+    if (audio && !video) {
+      const lie = findImpossibleSize(audioTracks, audio.durationSeconds, sizeBytes);
+      if (lie) return refuse(`${type.name} ${lie}`);
+    }
     return { kind: 'recording', type, video, audio };
   } catch {
     return refuse(`a damaged or cut-off ${findType(likeliest).name}`);
@@ -237,16 +270,19 @@ const bitRateMin = 512_000;
 const metadataBytesMax = 8 * 1024 * 1024;
 
 /**
- * Compares the size of a file without pictures with the highest bit rate of its codec. Returns a
+ * Compares the size of a file without pictures with the highest bit rate of its codecs. Returns a
  * description of a length that is too short for that size; null if it is plausible.
  */
 function findImpossibleSize(
-  { codec, sampleRate, numberOfChannels }: InputAudioTrack,
+  tracks: readonly InputAudioTrack[],
   stated: number,
   sizeBytes: number,
 ): string | null {
-  const sampleBits = codec !== null && lossyCodecs.includes(codec) ? 6 : 32;
-  const bitRate = Math.max(bitRateMin, sampleBits * sampleRate * numberOfChannels);
+  const bitRates = tracks.map(({ codec, sampleRate, numberOfChannels }) => {
+    const sampleBits = codec !== null && lossyCodecs.includes(codec) ? 6 : 32;
+    return Math.max(bitRateMin, sampleBits * sampleRate * numberOfChannels);
+  });
+  const bitRate = bitRates.reduce((sum, rate) => sum + rate, 0);
   const least = ((sizeBytes - metadataBytesMax) * 8) / bitRate;
   const { factor, seconds } = clockTolerance;
   if (least <= stated * factor + seconds) return null;

@@ -3,9 +3,10 @@
  * name and Content-Type do not. No allowed type can contain anything that a browser executes (no
  * HTML, no SVG).
  */
-import { GatewayError } from '../domain/errors.ts';
 import { type ByteSource, createObjectSource } from './byte-source.ts';
 import { readMedia, type MediaFacts } from './media-reader.ts';
+import { describeRemedy, findRefusedStart } from './refused-formats.ts';
+import { readTagBytes } from './sound-length.ts';
 import type { InputMeasurements } from '../domain/measured-price.ts';
 import type { Storage } from './storage.ts';
 
@@ -21,6 +22,8 @@ export interface MediaType {
   name: string;
   /** Other content types and extensions of the same format, with which callers name it. */
   aliases: readonly string[];
+  /** True if files of this type are converted when they arrive (picture-conversion.ts). */
+  isConverted?: true;
 }
 
 /** Maximum size of a file in bytes, keyed by medium. */
@@ -53,6 +56,8 @@ export const mediaTypes: readonly MediaType[] = [
   createType(['jpg', 'image/jpeg', 'JPEG'], 'image/jpg image/pjpeg jpeg jfif jpe pjpeg'),
   createType(['webp', 'image/webp', 'WebP'], 'image/x-webp'),
   createType(['gif', 'image/gif', 'GIF'], 'image/x-gif'),
+  { ...createType(['heic', 'image/heic', 'HEIC'], 'image/heif heif hif'), isConverted: true },
+  { ...createType(['avif', 'image/avif', 'AVIF'], 'image/x-avif'), isConverted: true },
   createType(
     ['mp3', 'audio/mpeg', 'MP3'],
     'audio/mp3 audio/x-mp3 audio/x-mpeg audio/mpeg3 audio/x-mpeg-3 audio/mpg mpga',
@@ -93,7 +98,7 @@ const acceptedTypes: Readonly<Record<MediaUse, readonly MediaType[]>> = {
 export const isAccepted = (type: MediaType, use: MediaUse): boolean =>
   acceptedTypes[use].some(({ extension }) => extension === type.extension);
 
-/** Returns the accepted types as text, e.g. `PNG, JPEG, WebP and GIF`; of all uses by default. */
+/** Returns the accepted types as text, e.g. `MP4, WebM and QuickTime`; of all uses by default. */
 export function listAccepted(use?: MediaUse): string {
   const names = (use ? acceptedTypes[use] : mediaTypes).map(({ name }) => name);
   return `${names.slice(0, -1).join(', ')} and ${names.at(-1)}`;
@@ -122,37 +127,13 @@ export function findUploadBytesMax(contentType: string | null): number {
 /** Number of bytes at the start of a file, after tags, that are enough to recognize it. */
 export const signatureBytes = 4096;
 
-/** Brands of ISO media files that are pictures, with the names of their formats. */
-const pictureBrands: Readonly<Record<string, string>> = {
-  avif: 'AVIF',
-  avis: 'AVIF',
-  heic: 'HEIC',
-  heix: 'HEIC',
-  heim: 'HEIC',
-  heis: 'HEIC',
-  hevc: 'HEIC',
-  hevx: 'HEIC',
-  mif1: 'HEIF',
-  msf1: 'HEIF',
-  miaf: 'HEIF',
-};
-
-/** First bytes of formats that are not accepted and that `file-type` does not recognize. */
-const refusedStarts: readonly [string, string][] = [
-  ['.snd', 'AU'],
-  ['II*\0', 'TIFF'],
-  ['MM\0*', 'TIFF'],
-  ['riff', 'W64'],
-  ['TTA', 'TTA'],
-  ['v/1\x01', 'OpenEXR'],
-  ['SDPX', 'DPX'],
-  ['XPDS', 'DPX'],
-  ['P5\n', 'PNM'],
-  ['P6\n', 'PNM'],
-  ['\x01\xda\0\x01', 'SGI'],
-  ['\x01\xda\x01\x01', 'SGI'],
-  ['\x0a\x05\x01', 'PCX'],
-];
+/** Brands of ISO media files that are pictures, with the extensions of their formats. */
+const pictureBrands: ReadonlyMap<string, string> = new Map([
+  ...['avif', 'avis'].map((brand) => [brand, 'avif'] as const),
+  ...['heic', 'heix', 'heim', 'heis', 'hevc', 'hevx'].map((brand) => [brand, 'heic'] as const),
+]);
+/** Brands of pictures whose codec another brand names; without one, it is that of HEIC. */
+const generalPictureBrands = new Set(['mif1', 'msf1', 'miaf']);
 
 /** Boxes with which old QuickTime films without a brand start. */
 const quickTimeBoxes = new Set(['moov', 'mdat', 'wide', 'free', 'skip', 'pnot']);
@@ -178,12 +159,30 @@ export function recognizeFormat(head: Buffer): Signature {
   if (text(0, 4) === '\x1a\x45\xdf\xa3') return recognizeMatroska(text(0, 64));
   if (text(4, 8) === 'ftyp') return recognizeIsoMedia(head);
   if (quickTimeBoxes.has(text(4, 8))) return { extensions: ['mov', 'mp4', 'm4a'] };
-  for (const [start, refused] of refusedStarts)
-    if (text(0, 4).startsWith(start)) return { refused };
+  const refused = findRefusedStart(text(0, 5));
+  if (refused !== null) return { refused };
   const [first = 0, second = 0] = head;
   if (first === 0xff && (second & 0xf6) === 0xf0) return one('aac');
   if (first === 0xff && (second & 0xe6) === 0xe2) return one('mp3');
   return null;
+}
+
+/**
+ * Returns whether a file that starts with these bytes may be of a use. Sound may follow tags and may
+ * start within a frame, so only a format of another use excludes it.
+ */
+export function mayBeUsed(head: Buffer, use: MediaUse): boolean {
+  const signature = recognizeFormat(head);
+  if (!signature) return use === 'recording' || readTagBytes(head) > 0;
+  if ('refused' in signature) return false;
+  return acceptedTypes[use].some(({ extension }) => signature.extensions.includes(extension));
+}
+
+/** Returns whether a file that starts with these bytes is converted when it arrives. */
+export function isConverted(head: Buffer): boolean {
+  const signature = recognizeFormat(head);
+  const [extension] = signature && 'extensions' in signature ? signature.extensions : [''];
+  return findMediaType(extension)?.isConverted === true;
 }
 
 /** Distinguishes WebM from Matroska by the name of the document type in the header. */
@@ -197,11 +196,10 @@ function recognizeIsoMedia(head: Buffer): Signature {
   const end = Math.min(head.readUInt32BE(0), 256, head.length);
   const brands = [head.toString('latin1', 8, 12)];
   for (let at = 16; at + 4 <= end; at += 4) brands.push(head.toString('latin1', at, at + 4));
-  const names = brands.map((brand) => pictureBrands[brand]).filter((name) => name !== undefined);
   const [main = ''] = brands;
-  if (names.length > 0) {
-    return { refused: names.find((name) => name !== 'HEIF') ?? 'HEIF' };
-  }
+  const [picture] = brands.flatMap((brand) => pictureBrands.get(brand) ?? []);
+  if (picture) return one(picture);
+  if (brands.some((brand) => generalPictureBrands.has(brand))) return one('heic');
   if (main === 'qt  ') return { extensions: ['mov', 'mp4', 'm4a'] };
   if (/^M4[AB] $/.test(main)) return { extensions: ['m4a', 'mp4', 'mov'] };
   return { extensions: ['mp4', 'm4a', 'mov'] };
@@ -212,13 +210,17 @@ export class UnusableFile extends Error {
   override readonly name = 'UnusableFile';
   readonly code: 'UNSUPPORTED_MEDIA_TYPE' | 'FILE_TOO_LARGE';
 
-  constructor(message: string, code: UnusableFile['code'] = 'UNSUPPORTED_MEDIA_TYPE') {
-    super(message);
+  constructor(
+    message: string,
+    code: UnusableFile['code'] = 'UNSUPPORTED_MEDIA_TYPE',
+    options?: ErrorOptions,
+  ) {
+    super(message, options);
     this.code = code;
   }
 }
 
-type AcceptedFacts = Exclude<MediaFacts, { kind: 'refused' }>;
+export type AcceptedFacts = Exclude<MediaFacts, { kind: 'refused' }>;
 
 /**
  * Reads a file, closes the source, and checks that the file can be used. Without `use`, every
@@ -228,7 +230,8 @@ type AcceptedFacts = Exclude<MediaFacts, { kind: 'refused' }>;
 export async function readAccepted(source: ByteSource, use?: MediaUse): Promise<AcceptedFacts> {
   const facts = await readMedia(source);
   const refuse = (found: string): never => {
-    throw new UnusableFile(`is ${found}; accepted are ${listAccepted(use)}`);
+    const remedy = describeRemedy(found);
+    throw new UnusableFile(`is ${found}; accepted are ${listAccepted(use)}${remedy}`);
   };
   if (facts.kind === 'refused') return refuse(facts.found);
   const { name } = facts.type;
@@ -258,20 +261,14 @@ function checkPicture(
 }
 
 /**
- * Checks the bytes of an upload, whatever type was declared.
- * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE
+ * Checks that a file of a known type is not too large.
+ * @throws UnusableFile
  */
-export async function checkUploadedFile(source: ByteSource, sizeBytes: number): Promise<MediaType> {
-  try {
-    const { type } = await readAccepted(source);
-    const bytesMax = fileBytesMax[type.medium];
-    if (sizeBytes <= bytesMax) return type;
-    const message = `has ${sizeBytes} bytes; ${type.name} may have at most ${bytesMax}`;
-    throw new UnusableFile(message, 'FILE_TOO_LARGE');
-  } catch (error) {
-    if (!(error instanceof UnusableFile)) throw error;
-    throw new GatewayError(error.code, `The file ${error.message}.`);
-  }
+export function checkFileSize({ name, medium }: MediaType, sizeBytes: number): void {
+  const bytesMax = fileBytesMax[medium];
+  if (sizeBytes <= bytesMax) return;
+  const message = `has ${sizeBytes} bytes; ${name} may have at most ${bytesMax}`;
+  throw new UnusableFile(message, 'FILE_TOO_LARGE');
 }
 
 /** Uses of inputs by the medium that their field accepts. */

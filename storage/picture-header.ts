@@ -11,10 +11,14 @@ export interface PictureHeader {
   height: number;
   /** Whether the file has more than one frame. */
   isAnimated: boolean;
+  /** Whether pixels may be transparent: the file has an alpha channel or a transparent color. */
+  hasAlpha: boolean;
+  /** Whether the pixels are stored otherwise than they are seen, by the EXIF tag `Orientation`. */
+  isTurned: boolean;
 }
 
 /** Formats that this module reads, by the extension of their stored files. */
-export type PictureFormat = 'png' | 'jpg' | 'webp' | 'gif';
+export type PictureFormat = 'png' | 'jpg' | 'webp' | 'gif' | 'heic' | 'avif';
 
 /** Header before the orientation is applied. */
 interface StoredHeader {
@@ -23,6 +27,7 @@ interface StoredHeader {
   /** Value of the EXIF tag `Orientation`, 1 to 8. */
   orientation?: number;
   isAnimated?: boolean;
+  hasAlpha?: boolean;
 }
 
 /** Maximum number of segments or chunks before the end of the headers; photos have up to 400. */
@@ -38,6 +43,8 @@ const readers: Record<PictureFormat, (file: ByteWindow) => Promise<StoredHeader 
   jpg: readJpeg,
   webp: readWebp,
   gif: readGif,
+  heic: readHeif,
+  avif: readHeif,
 };
 
 /** Reads the header of a picture; null if it is damaged, or has too many entries. */
@@ -47,11 +54,12 @@ export async function readPictureHeader(
 ): Promise<PictureHeader | null> {
   const header = await readers[format](file);
   if (!header || !(header.width > 0 && header.height > 0)) return null;
-  const { width, height, orientation = 1, isAnimated = false } = header;
+  const { width, height, orientation = 1, isAnimated = false, hasAlpha = false } = header;
+  const others = { isAnimated, hasAlpha, isTurned: orientation > 1 };
   // From 5 on, the stored picture is turned by a quarter.
   return orientation >= 5
-    ? { width: height, height: width, isAnimated }
-    : { width, height, isAnimated };
+    ? { width: height, height: width, ...others }
+    : { width, height, ...others };
 }
 
 /** Reads the tag `Orientation` of the first EXIF directory; 1 if there is none. */
@@ -76,7 +84,12 @@ function readOrientation(tiff: Buffer): number {
 async function readPng(file: ByteWindow): Promise<StoredHeader | null> {
   const start = await file.read(0, 33);
   if (start.length < 33 || start.toString('latin1', 12, 16) !== 'IHDR') return null;
-  const header: StoredHeader = { width: start.readUInt32BE(16), height: start.readUInt32BE(20) };
+  const header: StoredHeader = {
+    width: start.readUInt32BE(16),
+    height: start.readUInt32BE(20),
+    // Color types 4 and 6 have an alpha channel.
+    hasAlpha: (start.readUInt8(25) & 4) !== 0,
+  };
   let position = 33;
   for (let chunks = 0; chunks < chunksMax; chunks += 1) {
     const head = await file.read(position, 12);
@@ -85,6 +98,7 @@ async function readPng(file: ByteWindow): Promise<StoredHeader | null> {
     const length = head.readUInt32BE(0);
     if (name === 'IDAT') return header;
     if (name === 'IEND') return null;
+    if (name === 'tRNS') header.hasAlpha = true;
     if (name === 'acTL') header.isAnimated = head.readUInt32BE(8) > 1;
     if (name === 'eXIf') {
       const exif = await file.read(position + 8, Math.min(length, exifBytesMax));
@@ -134,14 +148,16 @@ function readWebpSize(chunk: Buffer): StoredHeader | null {
   const name = chunk.toString('latin1', 0, 4);
   if (chunk.length < 18) return null;
   if (name === 'VP8X') {
-    return { width: chunk.readUIntLE(12, 3) + 1, height: chunk.readUIntLE(15, 3) + 1 };
+    const hasAlpha = (chunk.readUInt8(8) & 0x10) !== 0;
+    return { width: chunk.readUIntLE(12, 3) + 1, height: chunk.readUIntLE(15, 3) + 1, hasAlpha };
   }
   if (name === 'VP8 ' && chunk.readUIntBE(11, 3) === 0x9d012a) {
     return { width: chunk.readUInt16LE(14) & 0x3fff, height: chunk.readUInt16LE(16) & 0x3fff };
   }
   if (name !== 'VP8L' || chunk.readUInt8(8) !== 0x2f) return null;
   const bits = chunk.readUInt32LE(9);
-  return { width: (bits & 0x3fff) + 1, height: ((bits >>> 14) & 0x3fff) + 1 };
+  const hasAlpha = ((bits >>> 28) & 1) !== 0;
+  return { width: (bits & 0x3fff) + 1, height: ((bits >>> 14) & 0x3fff) + 1, hasAlpha };
 }
 
 async function readWebp(file: ByteWindow): Promise<StoredHeader | null> {
@@ -204,9 +220,66 @@ async function readGif(file: ByteWindow): Promise<StoredHeader | null> {
       header.height = Math.max(header.height, head.readUInt16LE(3) + head.readUInt16LE(7));
       position = await skipGifBlocks(file, position + 11 + gifTableBytes(head.readUInt8(9)));
     } else if (head[0] === 0x21) {
+      // A graphic control extension names the transparent color.
+      if (head[1] === 0xf9 && ((head[3] ?? 0) & 1) !== 0) header.hasAlpha = true;
       position = await skipGifBlocks(file, position + 2);
     } else return null;
     if (position === null) break;
   }
   return frames === 0 ? null : header;
+}
+
+/** Brands of sequences of pictures (ISO/IEC 23008-12, AV1 image format). */
+const sequenceBrands = new Set(['avis', 'msf1', 'hevc', 'hevx', 'heis', 'hevs']);
+/** Maximum size of the box that describes a HEIC or AVIF, in bytes; photos have less than 20 kB. */
+const heifMetaBytesMax = 1024 * 1024;
+/** Maximum number of boxes that are visited. */
+const heifBoxesMax = 2000;
+
+/**
+ * Reads the largest size that a HEIC or AVIF states: the picture may be a grid of tiles, and the
+ * conversion measures what it delivers. The properties are in the boxes `meta`, `iprp`, `ipco`.
+ */
+async function readHeif(file: ByteWindow): Promise<StoredHeader | null> {
+  const brand = (await file.read(8, 4)).toString('latin1');
+  let position = 0;
+  for (let boxes = 0; boxes < heifBoxesMax; boxes += 1) {
+    const head = await file.read(position, 8);
+    if (head.length < 8) return null;
+    const bytes = head.readUInt32BE(0);
+    if (head.toString('latin1', 4, 8) === 'meta') {
+      if (bytes < 12 || bytes > heifMetaBytesMax) return null;
+      const meta = await file.read(position + 12, bytes - 12);
+      const size = findLargestSize(meta);
+      return size && { ...size, isAnimated: sequenceBrands.has(brand) };
+    }
+    if (bytes < 8) return null;
+    position += bytes;
+  }
+  return null;
+}
+
+/** Returns the largest size in the properties of a `meta` box. */
+function findLargestSize(meta: Buffer): { width: number; height: number } | null {
+  const properties = findBoxes(findBoxes(meta, 'iprp')[0], 'ipco')[0];
+  const sizes = findBoxes(properties, 'ispe')
+    .filter((size) => size.length >= 12)
+    .map((size) => ({ width: size.readUInt32BE(4), height: size.readUInt32BE(8) }));
+  const [largest] = sizes.toSorted((a, b) => b.width * b.height - a.width * a.height);
+  return largest ?? null;
+}
+
+/** Returns the contents of the boxes of this type. */
+function findBoxes(parent: Buffer | undefined, type: string): Buffer[] {
+  const found: Buffer[] = [];
+  let position = 0;
+  for (let boxes = 0; parent && boxes < heifBoxesMax && position + 8 <= parent.length; boxes += 1) {
+    const bytes = parent.readUInt32BE(position);
+    if (bytes < 8) break;
+    if (parent.toString('latin1', position + 4, position + 8) === type) {
+      found.push(parent.subarray(position + 8, position + bytes));
+    }
+    position += bytes;
+  }
+  return found;
 }

@@ -63,7 +63,7 @@ export interface S3Bucket {
 /** Request to sign, in the form that aws4fetch expects. */
 type UnsignedRequest = Pick<
   ConstructorParameters<typeof AwsV4Signer>[0],
-  'method' | 'url' | 'headers' | 'signQuery' | 'allHeaders'
+  'method' | 'url' | 'headers' | 'signQuery' | 'allHeaders' | 'datetime'
 >;
 
 /** Returns the base URL of a bucket, to which storage keys are appended. */
@@ -237,6 +237,8 @@ function hasRangeLength(
 
 interface PresignOptions {
   ttlMs: number;
+  /** Time from which `ttlMs` counts; now by default. */
+  signedAtMs?: number;
   headers?: Record<string, string>;
 }
 
@@ -247,14 +249,19 @@ interface PresignOptions {
 function createPresignedUrls(bucket: S3Bucket): StorageUrls {
   const base = new URL(buildBucketUrl(bucket));
 
-  async function presign(method: 'GET' | 'PUT', url: URL, { ttlMs, headers = {} }: PresignOptions) {
-    const urlExpiresAtMs = Date.now() + ttlMs;
+  async function presign(
+    method: 'GET' | 'PUT',
+    url: URL,
+    { ttlMs, signedAtMs = Date.now(), headers = {} }: PresignOptions,
+  ) {
+    const urlExpiresAtMs = signedAtMs + ttlMs;
     url.searchParams.set('X-Amz-Expires', String(Math.floor(ttlMs / 1000)));
     const signedRequest = await signRequest(bucket, {
       method,
       url: url.href,
       headers,
       signQuery: true,
+      datetime: new Date(signedAtMs).toISOString().replaceAll(/[:-]|\.\d{3}/g, ''),
       // Content-Type, Content-Length and If-None-Match are signed, so the store enforces them.
       allHeaders: true,
     });
@@ -263,14 +270,19 @@ function createPresignedUrls(bucket: S3Bucket): StorageUrls {
   }
 
   return {
-    async urlOf(key, ttlMs) {
+    async urlOf(key, ttlMs, stepMs) {
       const url = new URL(key, base);
       if (key.endsWith(`.${untypedExtension}`)) {
         // The uploader may have sent any content type, so the response overrides it with one that a
         // browser does not execute.
         url.searchParams.set('response-content-type', contentTypeOf(key));
       }
-      return (await presign('GET', url, { ttlMs: Math.min(ttlMs, urlTtlMaxMs) })).url;
+      if (stepMs === undefined) {
+        return (await presign('GET', url, { ttlMs: Math.min(ttlMs, urlTtlMaxMs) })).url;
+      }
+      // The same signing time makes the same URL.
+      const signedAtMs = Math.floor(Date.now() / stepMs) * stepMs;
+      return (await presign('GET', url, { ttlMs: ttlMs + stepMs, signedAtMs })).url;
     },
     async signUpload({ key, sizeBytes, ttlMs }) {
       const headers = { 'Content-Type': contentTypeOf(key), 'If-None-Match': '*' };

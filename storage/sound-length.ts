@@ -377,7 +377,8 @@ async function measureOgg(file: ByteWindow, start: number): Promise<MeasuredSoun
   let wastedPages = 0;
   while (position + 27 < file.sizeBytes && wastedPages < oggWastedPagesMax) {
     const head = file.peek(position, 282) ?? (await file.read(position, 282));
-    if (head.length < 27 || head.readUInt32BE(0) !== oggCapture) {
+    // The version of a page is 0; other bytes after the capture pattern are no page.
+    if (head.length < 27 || head.readUInt32BE(0) !== oggCapture || head[4] !== 0) {
       const ahead = await file.read(position + 1, garbageBytesMax);
       const next = ahead.indexOf('OggS');
       if (next === -1) break;

@@ -55,8 +55,11 @@ export interface Storage {
   open: (key: string, range?: ByteRange) => Promise<StoredObject | null>;
   /** Removes an object. Does nothing if it does not exist. */
   remove: (key: string) => Promise<void>;
-  /** Returns a URL that reads the object for `ttlMs` milliseconds, at most seven days. */
-  urlOf: (key: string, ttlMs: number) => Promise<string>;
+  /**
+   * Returns a URL that reads the object for `ttlMs` milliseconds, at most seven days. With `stepMs`,
+   * the URL is the same for that time, and expires up to that time later.
+   */
+  urlOf: (key: string, ttlMs: number, stepMs?: number) => Promise<string>;
   /** Returns a URL that accepts one upload for at most `ttlMs` milliseconds. */
   signUpload: (options: UploadUrlOptions) => Promise<SignedUpload>;
   /** Returns the key that a URL of this storage refers to; null for any other URL. */

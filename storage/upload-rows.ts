@@ -7,6 +7,7 @@ import { z } from 'zod';
 import { GatewayError } from '../domain/errors.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 import type { Logger } from '../platform/logger.ts';
+import type { AcceptFile } from './picture-conversion.ts';
 import type { Storage } from './storage.ts';
 
 const storageKeyRow = z.object({ storage_key: z.string() });
@@ -58,11 +59,14 @@ export interface ReceivedFile {
   sizeBytes: number;
   /** SHA-256 hash in hexadecimal; null for an object that the caller sent directly to the store. */
   sha256: string | null;
+  /** Name of the format that the file had before it was converted; null if it was not converted. */
+  convertedFrom: string | null;
 }
 
 export interface UploadsDeps {
   pool: DatabasePool;
   storage: Storage;
+  acceptFile: AcceptFile;
   logger: Logger;
   /** Storage quota of an organization in bytes. */
   bytesMax: number;
@@ -106,7 +110,8 @@ export async function completeUpload(
   file: ReceivedFile,
 ): Promise<void> {
   await pool.query(command`UPDATE upload SET content_type = ${file.contentType},
-    size_bytes = ${file.sizeBytes}, sha256 = ${file.sha256}, completed_at = clock_timestamp()
+    size_bytes = ${file.sizeBytes}, sha256 = ${file.sha256}, converted_from = ${file.convertedFrom},
+    completed_at = clock_timestamp()
     WHERE id = ${id} AND completed_at IS NULL AND deleted_at IS NULL`);
 }
 

@@ -5,9 +5,12 @@
  * organization's quota as soon as its row exists. A file that no request has used for a long time
  * is deleted.
  */
+import { createReadStream } from 'node:fs';
+import { rm } from 'node:fs/promises';
 import { GatewayError } from '../domain/errors.ts';
 import { createObjectSource } from './byte-source.ts';
-import { checkUploadedFile } from './media-types.ts';
+import { acceptUpload, readUpload } from './picture-conversion.ts';
+import { digestStream, writeSpoolFile } from './spool.ts';
 import {
   completeUpload,
   type Upload,
@@ -35,7 +38,7 @@ import { contentTypeOf } from './storage.ts';
  * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE, INVALID_REQUEST
  */
 export async function checkObject(
-  { pool, storage }: UploadsDeps,
+  { pool, storage, acceptFile }: UploadsDeps,
   upload: Upload,
 ): Promise<string | null> {
   if (upload.completed) return upload.content_type;
@@ -43,15 +46,48 @@ export async function checkObject(
   const sizeBytes = await storage.size(key);
   if (sizeBytes === null) return null;
   try {
-    const { contentType } = await checkUploadedFile(createObjectSource(storage, key), sizeBytes);
     if (declaredBytes !== null && declaredBytes !== sizeBytes) {
       throw new GatewayError('INVALID_REQUEST', 'The file does not have the declared size.');
     }
-    await completeUpload(pool, upload.id, { contentType, sizeBytes, sha256: null });
-    return contentType;
+    const file = await acceptObject({ storage, acceptFile }, key, sizeBytes);
+    await completeUpload(pool, upload.id, file);
+    return file.contentType;
   } catch (error) {
     if (error instanceof GatewayError) await storage.remove(key);
     throw error;
+  }
+}
+
+/**
+ * Checks an object that a caller sent directly to the store. An object that no provider reads is
+ * replaced by its conversion.
+ * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE
+ */
+async function acceptObject(
+  { storage, acceptFile }: Pick<UploadsDeps, 'storage' | 'acceptFile'>,
+  key: string,
+  sizeBytes: number,
+): Promise<ReceivedFile> {
+  const { type } = await readUpload(createObjectSource(storage, key), sizeBytes);
+  if (!type.isConverted) {
+    return { contentType: type.contentType, sizeBytes, sha256: null, convertedFrom: null };
+  }
+  const path = await storage.spoolPath();
+  try {
+    const object = await storage.open(key);
+    if (!object) throw new GatewayError('INVALID_REQUEST', 'The file was deleted.');
+    await writeSpoolFile(path, object.stream);
+    const accepted = await acceptUpload(acceptFile, path);
+    const digest = await digestStream(createReadStream(path));
+    await storage.remove(key);
+    await storage.put(key, path);
+    return {
+      contentType: accepted.type.contentType,
+      ...digest,
+      convertedFrom: accepted.convertedFrom,
+    };
+  } finally {
+    await rm(path, { force: true });
   }
 }
 
@@ -165,6 +201,7 @@ export interface SpooledUpload extends UploadOwner {
   path: string;
   sizeBytes: number;
   sha256: string;
+  convertedFrom: string | null;
 }
 
 /** Size of a multipart form that is about to be received. */
@@ -249,7 +286,7 @@ export function createUploads(deps: UploadsDeps) {
     find: (id: string): Promise<Upload | null> =>
       pool.maybeOne(sql.type(uploadRow)`SELECT ${uploadColumns} FROM upload
         WHERE id = ${id} AND deleted_at IS NULL`),
-    /** Completes or removes expired uploads, and removes unused ones (upload-sweep.ts). */
+    /** Completes or removes expired uploads, and removes unused ones. */
     sweep: (): Promise<IsolationReport> => sweepUploads(deps),
   };
 }

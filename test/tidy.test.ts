@@ -81,18 +81,32 @@ describe('the code', () => {
   });
 
   it('gives every activity a time limit', () => {
-    const proxies = code
+    const calls = code
       .filter((file) => file.startsWith('workflows/'))
-      .flatMap((file) =>
-        [...read(file).matchAll(/proxy(?:Local)?Activities</g)].map(({ index }) =>
-          read(file).slice(Math.max(0, index - 600), index + 400),
-        ),
-      );
-    expect(proxies.length).toBeGreaterThanOrEqual(3);
-    // The options are near the call.
-    expect(proxies.filter((text) => !text.includes('scheduleToCloseTimeout'))).toEqual([]);
+      .flatMap((file) => findCalls(read(file), /proxy(?:Local)?Activities</g));
+    expect(calls.length).toBeGreaterThanOrEqual(5);
+    expect(calls.filter((options) => !options.includes('scheduleToCloseTimeout'))).toEqual([]);
+    // A call whose only limit is the one beside it has none.
+    const beside = `proxyActivities<A>({ retry: {} }); proxyActivities<A>({ scheduleToCloseTimeout: 1 })`;
+    expect(findCalls(beside, /proxyActivities</g)).toEqual([
+      '({ retry: {} })',
+      '({ scheduleToCloseTimeout: 1 })',
+    ]);
   });
 });
+
+/** Returns the arguments of calls, with their parentheses. */
+function findCalls(source: string, name: RegExp): string[] {
+  return [...source.matchAll(name)].map(({ index }) => {
+    const start = source.indexOf('(', source.indexOf('>', index));
+    let depth = 0;
+    for (let end = start; end < source.length; end += 1) {
+      depth += Number(source[end] === '(') - Number(source[end] === ')');
+      if (depth === 0) return source.slice(start, end + 1);
+    }
+    return '';
+  });
+}
 
 const tests = code.filter((file) => /^test\/.*\.test\.ts$/.test(file)).map(read);
 
@@ -141,6 +155,27 @@ it('the documents name only files that exist', () => {
   );
   expect(named.length).toBeGreaterThan(30);
   expect(named.filter((line) => !existsSync(root + line.split(': ')[1]))).toEqual([]);
+});
+
+it('comments name only files that exist', () => {
+  const comment = /\/\*[^]*?\*\/|(?<!:)\/\/[^\n]*|^[ \t]*(?:--|#)[^\n]*/gm;
+  const named = files
+    .filter((file) => /\.(tsx?|mjs|sql|py|sh)$/.test(file) && !file.startsWith('test/histories/'))
+    .flatMap((file) =>
+      [...read(file).matchAll(comment)].flatMap(([text]) =>
+        Array.from(
+          text.matchAll(/(?<![\w./-])([\w./-]*[\w-]\.(?:tsx?|md|sql|mjs))\b/g),
+          ([, name = '']) => ({
+            file,
+            name,
+          }),
+        ),
+      ),
+    );
+  expect(named.length).toBeGreaterThan(100);
+  const isKnown = (name: string): boolean =>
+    files.some((file) => file === name || file.endsWith(`/${name}`));
+  expect(named.filter(({ name }) => !isKnown(name))).toEqual([]);
 });
 
 describe('links of the documents', () => {

@@ -1,11 +1,12 @@
-/** Audits and archives in the background of a worker. */
+/** Audits, sums up days and archives in the background of a worker. */
 import { claimDailyAudit, runAudit, type AuditSources } from '../ledger/audit.ts';
 import type { AuditOptions } from '../ledger/invariants.ts';
 import { readLastAudits } from '../ledger/ledger-reads.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { StateGauges } from '../platform/metrics.ts';
-import { repeat } from '../platform/background.ts';
+import { repeat, runAlone } from '../platform/background.ts';
 import { archive, type ArchiveSources } from '../ledger/archive.ts';
+import type { createUsageSums } from '../ledger/usage-sums.ts';
 
 interface AuditorOptions {
   sources: AuditSources;
@@ -76,20 +77,63 @@ interface ArchiverOptions {
 }
 
 const hourMs = 3_600_000;
+const minuteMs = 60_000;
 
-/** Starts the archiver. Returns a function that stops it. Several workers may archive at the same time. */
+interface PassOptions {
+  /** Name of the lock of the pass. */
+  name: string;
+  databaseUrl: string;
+  logger: Logger;
+  /** Log event of a failed pass. */
+  failure: string;
+  intervalMs: number;
+  firstAfterMs: number;
+}
+
+/** Repeats a pass that one worker runs at a time. Returns a function that stops it. */
+function startPass(
+  { name, databaseUrl, logger, failure, ...times }: PassOptions,
+  pass: (signal: AbortSignal) => Promise<void>,
+): () => Promise<void> {
+  const run = async (signal: AbortSignal): Promise<void> => {
+    try {
+      await runAlone({ databaseUrl, name, signal }, pass);
+    } catch (error) {
+      if (!signal.aborted) logger.warn({ error }, failure);
+    }
+  };
+  return repeat(run, times);
+}
+
+/** Starts the archiver. Returns a function that stops it. */
 export function startArchiver(options: ArchiverOptions): () => Promise<void> {
   const { sources, logger, keptMonths, intervalMs = hourMs } = options;
   if (keptMonths === 0) return () => Promise.resolve();
-  const run = async (signal: AbortSignal): Promise<void> => {
+  const { databaseUrl } = sources;
+  const firstAfterMs = Math.min(intervalMs, minuteMs);
+  const failure = 'ledger.not_archived';
+  const pass = { name: 'archive', databaseUrl, logger, failure, intervalMs, firstAfterMs };
+  return startPass(pass, async (signal) => {
     const now = new Date();
     const beforeMs = Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - keptMonths, 1);
-    try {
-      const { segments, reservations } = await archive(sources, { beforeMs, signal });
-      if (segments > 0) logger.info({ segments, reservations }, 'ledger.archived');
-    } catch (error) {
-      if (!signal.aborted) logger.warn({ error }, 'ledger.not_archived');
-    }
-  };
-  return repeat(run, { intervalMs, firstAfterMs: Math.min(intervalMs, 60_000) });
+    const { segments, reservations } = await archive(sources, { beforeMs, signal });
+    if (segments > 0) logger.info({ segments, reservations }, 'ledger.archived');
+  });
+}
+
+interface DayCloserOptions {
+  databaseUrl: string;
+  usageSums: Pick<ReturnType<typeof createUsageSums>, 'closeDays'>;
+  logger: Logger;
+  intervalMs?: number;
+}
+
+/** Starts the pass that sums up days that are over. Returns a function that stops it. */
+export function startDayCloser(options: DayCloserOptions): () => Promise<void> {
+  const { usageSums, intervalMs = minuteMs, ...others } = options;
+  const failure = 'usage.days_not_closed';
+  const pass = { ...others, name: 'close days', failure, intervalMs, firstAfterMs: 0 };
+  return startPass(pass, async (signal) => {
+    await usageSums.closeDays(signal);
+  });
 }

@@ -3,6 +3,7 @@
  * workflows and the activities that call no provider. One worker per provider runs the calls to
  * this provider, with its maximum number of simultaneous calls. One worker delivers webhooks.
  */
+import { createHash } from 'node:crypto';
 import { Worker, type NativeConnection, type WorkerDeploymentOptions } from '@temporalio/worker';
 import { createActivities, type Activities } from '../activities/index.ts';
 import { providerConcurrency } from '../providers/provider-registry.ts';
@@ -21,6 +22,8 @@ export interface StudioWorkers {
   /** Stops polling the task queues. `done` resolves when the running tasks have finished. */
   shutdown: () => void;
   running: () => boolean;
+  /** Version of their workflow code. */
+  workflowBuild: string;
   /** Identity of the workers in the list of pollers of a task queue. */
   identity: string;
 }
@@ -76,12 +79,13 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
     dataConverter: createDataConverter(config),
   };
   const version = getWorkerVersion(config);
+  const workflowBundle =
+    options.workflowBundle ??
+    (await loadWorkflowBundle({ encodeFailures: config.PAYLOAD_ENCRYPTION }));
   const studioWorker = await Worker.create({
     ...sharedOptions,
     taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
-    workflowBundle:
-      options.workflowBundle ??
-      (await loadWorkflowBundle({ encodeFailures: config.PAYLOAD_ENCRYPTION })),
+    workflowBundle,
     ...(version && { workerDeploymentOptions: version }),
     activities,
     maxCachedWorkflows: cachedWorkflowsMax,
@@ -114,6 +118,7 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
         if (worker.getState() === 'RUNNING') worker.shutdown();
       }
     },
+    workflowBuild: createHash('sha256').update(workflowBundle.code).digest('hex').slice(0, 16),
     running: () => workers.every((worker) => worker.getState() === 'RUNNING'),
     identity: studioWorker.options.identity,
   };

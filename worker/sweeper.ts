@@ -9,6 +9,7 @@ import type { BulkActions } from '../studio/jobs/bulk-actions.ts';
 import type { BulkWorkflows } from '../studio/bulk/bulk-workflow.ts';
 import type { Config } from '../platform/config.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
+import { resetFailingWorkflows } from '../studio/jobs/failing-workflows.ts';
 import { missingGraceMs, sweepReservations } from './reservation-sweep.ts';
 
 interface SweeperDeps {
@@ -20,6 +21,8 @@ interface SweeperDeps {
   webhookRelay: WebhookRelay;
   bulkWorkflows: Pick<BulkWorkflows, 'sweep'>;
   bulkActions: Pick<BulkActions, 'sweep'>;
+  /** Version of the workflow code that the workers of this process run. */
+  workflowBuild: string;
 }
 
 const emptyReport = {
@@ -32,6 +35,10 @@ const emptyReport = {
   bulks: 0,
   /** Number of open bulk actions of operators that were checked. */
   bulkActions: 0,
+  /** Number of workflows that were reset because their workflow task kept failing. */
+  reset: 0,
+  /** Number of workflows whose workflow task still fails after their reset. */
+  failing: 0,
   /** Number of chats of crashed API processes that were settled at their last checkpoint. */
   chats: 0,
   /** Number of reservations, uploads, artifacts, copies and webhooks that failed in this pass. */
@@ -76,7 +83,6 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
   await step('copies', async () => {
     report.skipped += (await services.copies.sweep()).skipped;
   });
-  await step('usage', () => services.usageSums.closeDays());
   await step('claims', () => deleteExpiredClaims(services.pool));
   // Most of them belong to keys that were rotated or revoked.
   await step('rate windows', async () => {
@@ -87,6 +93,17 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
   await step('reservations', async () => {
     const { skipped, ...decisions } = await sweepReservations(deps);
     Object.assign(report, decisions);
+    report.skipped += skipped;
+  });
+  await step('workflows', async () => {
+    const { config, client, workflowBuild } = deps;
+    const { skipped, ...counts } = await resetFailingWorkflows({
+      client,
+      logger: services.logger,
+      taskQueuePrefix: config.TASK_QUEUE_PREFIX,
+      workflowBuild,
+    });
+    Object.assign(report, counts);
     report.skipped += skipped;
   });
   await step('webhooks', async () => {

@@ -12,7 +12,7 @@ import { createStateGauges, type StateGauges } from '../platform/metrics.ts';
 import { openMetricsServer } from '../process/metrics-server.ts';
 import { databaseChecks, jobChecks } from '../process/readiness.ts';
 import { polledQueues } from '../domain/job-contract.ts';
-import { startArchiver, startAuditor } from './daily-passes.ts';
+import { startArchiver, startAuditor, startDayCloser } from './daily-passes.ts';
 import { repeat } from '../platform/background.ts';
 import { connectWorkers } from './runtime.ts';
 import { startStudioWorkers } from './studio-worker.ts';
@@ -50,8 +50,9 @@ export async function startWorkerProcess(
   const { pool } = services;
   const bulkWorkflows = createBulkWorkflows({ pool, client, config, logger });
   const bulkActions = createBulkActions({ pool, client, config, logger });
-  const runPass = () =>
-    sweep({ config, services, client, prepareServer, webhookRelay, bulkWorkflows, bulkActions });
+  const { workflowBuild } = workers;
+  const swept = { webhookRelay, bulkWorkflows, bulkActions, workflowBuild };
+  const runPass = () => sweep({ config, services, client, prepareServer, ...swept });
   const stopSweeping = startSweeping({ runPass, config, services, state });
   const stopAuditing = startAuditor({
     sources: createAuditSources(config, services, client),
@@ -63,6 +64,11 @@ export async function startWorkerProcess(
     sources: { databaseUrl: config.DATABASE_URL, pool: services.pool, storage: services.storage },
     logger,
     keptMonths: config.ARCHIVE_AFTER_MONTHS,
+  });
+  const stopClosing = startDayCloser({
+    databaseUrl: config.DATABASE_URL,
+    usageSums: services.usageSums,
+    logger,
   });
   registerStateGauges({ config, services, connection, metrics, state });
   const metricsServer = await openMetricsServer(config, {
@@ -93,6 +99,7 @@ export async function startWorkerProcess(
       await stopSweeping();
       await stopAuditing();
       await stopArchiving();
+      await stopClosing();
       await metricsServer?.close();
       await workerConnection.close();
       await opened.close();

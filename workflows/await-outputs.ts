@@ -29,6 +29,7 @@ const finalFailures: ReadonlySet<string> = new Set([
   'PROVIDER_ERROR',
   'STORAGE_ERROR',
   'CANCELED',
+  'INPUT_UNREAD',
 ]);
 
 /**

@@ -2,6 +2,7 @@
  * Runs the steps of a pipeline: each starts when the steps have ended whose results it takes. A
  * failed step ends its dependents, and no others.
  */
+import type { ApplicationFailure } from '@temporalio/workflow';
 import type { CallOutputs, PlannedCall } from '../domain/job-plan.ts';
 import { chargeCalls } from '../domain/job-plan.ts';
 import type { PipelineStep } from '../domain/pipeline-plan.ts';
@@ -18,14 +19,21 @@ interface StepEnd {
   error: { code: string; message: string } | null;
 }
 
-/**
- * Runs all steps and returns the outputs of all calls, with the charge of each.
- * @throws the failures of the steps if no step delivered an output
- */
+/** Errors of the steps that did not deliver, by step id. */
+export type StepErrors = Record<string, { code: string; message: string }>;
+
+/** End of a pipeline. `failure` names the failed steps if none of those that ran delivered. */
+interface PipelineEnd {
+  outputs: CallOutputs[];
+  stepErrors: StepErrors;
+  failure: ApplicationFailure | null;
+}
+
+/** Runs all steps and returns the outputs of all calls, with the charge of each. */
 export async function runPipeline(
   job: RunningJob,
   steps: readonly PipelineStep[],
-): Promise<CallOutputs[]> {
+): Promise<PipelineEnd> {
   const runs = new Map<string, Promise<StepEnd>>();
   for (const step of steps) {
     const sources = step.after.map((id) => runs.get(id)).filter((run) => run !== undefined);
@@ -33,8 +41,10 @@ export async function runPipeline(
   }
   const ends = await Promise.all(runs.values());
   const run = ends.filter(({ step }) => !step.taken);
-  if (run.every(({ error }) => error)) throw describeFailure(job, ends);
-  return ends.flatMap(({ outputs }) => outputs);
+  const failure = run.every(({ error }) => error) ? describeFailure(job, ends) : null;
+  const errors = ends.flatMap(({ step, error }) => (error ? [[step.id, error] as const] : []));
+  const outputs = ends.flatMap((end) => end.outputs);
+  return { outputs, stepErrors: Object.fromEntries(errors), failure };
 }
 
 /** Returns whether each step has one call, and takes the result of the step before it. */
@@ -45,7 +55,7 @@ export const isChain = (steps: readonly PipelineStep[]): boolean =>
   });
 
 /** Returns the failure of a pipeline none of whose steps delivered: it names each failed step. */
-function describeFailure({ signals }: RunningJob, ends: readonly StepEnd[]) {
+function describeFailure({ signals }: RunningJob, ends: readonly StepEnd[]): ApplicationFailure {
   const failed = ends.filter(({ error }) => error && error.code !== 'SKIPPED');
   const code = signals.cancelRequested ? 'CANCELED' : (failed[0]?.error?.code ?? 'PROVIDER_ERROR');
   const texts = failed.map(({ step, error }) => `${step.id}: ${error?.message}`);

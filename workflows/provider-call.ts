@@ -223,6 +223,54 @@ async function runCall(
   }
 }
 
+/** Waits before a call is sent again whose provider could not read a stored file, in milliseconds. */
+const resendDelaysMs = [5000, 20_000, 60_000] as const;
+
+type RouteOutcome =
+  | { kind: 'outputs'; outputs: CallOutputs }
+  | Exclude<Awaited<ReturnType<typeof submit>>, AcceptedOutcome>;
+
+/**
+ * Submits a call on its current route, and waits for its outputs. If its provider could not download
+ * a file that the gateway serves, the call is sent again, because the gateway was unreachable.
+ */
+async function runOnRoute(running: RunningCall): Promise<RouteOutcome> {
+  for (const resendDelayMs of [...resendDelaysMs, null]) {
+    try {
+      return await sendAndAwait(running);
+    } catch (error) {
+      const { type, message } = readFailure(error);
+      if (type !== 'INPUT_UNREAD') throw error;
+      if (!readsStoredFile(running)) throw createFailure('PROVIDER_REJECTED_INPUT', message);
+      if (resendDelayMs !== null) await waitBeforeResend(running, resendDelayMs);
+    }
+  }
+  throw createFailure('PROVIDER_ERROR', 'the provider could not download an input file');
+}
+
+async function sendAndAwait(running: RunningCall): Promise<RouteOutcome> {
+  const submitOutcome = await submit(running);
+  const { kind } = submitOutcome;
+  if (kind === 'not_accepted' || kind === 'paused') return submitOutcome;
+  if (running.reportStart) await running.reportStart();
+  if (kind === 'outputs') return submitOutcome;
+  return { kind: 'outputs', outputs: await awaitOutputs(running, submitOutcome.operation) };
+}
+
+/** Returns whether an input of a call is a file that the gateway stores (storage/inputs). */
+function readsStoredFile({ task, route }: RunningCall): boolean {
+  return Boolean(task.source) || JSON.stringify(route.input).includes('"storage:');
+}
+
+async function waitBeforeResend(running: RunningCall, delayMs: number): Promise<void> {
+  const { call, signals, progress } = running;
+  progress.setCallPhase(call.index, 'the provider could not download an input file: sending again');
+  await condition(() => signals.cancelRequested, delayMs, {
+    summary: `${callPrefix(running)}wait until the input file can be downloaded`,
+  });
+  throwIfCanceledOrOverdue(running);
+}
+
 type RouteResult =
   | { kind: 'outputs'; outputs: CallOutputs }
   | { kind: 'paused'; pausedRoutes: RunningCall[] };
@@ -244,15 +292,8 @@ async function tryRoutes(
     if (!task) continue;
     const running = { ...job, call, route, task };
     if (!job.pausedProviders.has(route.provider)) {
-      const submitOutcome = await submit(running);
-      if (submitOutcome.kind === 'outputs' || submitOutcome.kind === 'operation') {
-        if (job.reportStart) await job.reportStart();
-        if (submitOutcome.kind === 'outputs') return submitOutcome;
-        return {
-          kind: 'outputs',
-          outputs: await awaitOutputs(running, submitOutcome.operation),
-        };
-      }
+      const submitOutcome = await runOnRoute(running);
+      if (submitOutcome.kind === 'outputs') return submitOutcome;
       if (submitOutcome.kind === 'not_accepted') failureMessage = submitOutcome.message;
       else job.pausedProviders.add(route.provider);
     }

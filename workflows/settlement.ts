@@ -4,6 +4,7 @@
  */
 import { ApplicationFailure, CancelledFailure, upsertSearchAttributes } from '@temporalio/workflow';
 import type { EarlierSettlement } from '../activities/reserve.ts';
+import type { StepErrors } from './pipeline.ts';
 import { searchAttributes, type JobOutcome } from '../domain/job-contract.ts';
 import { calculateChargeMicro, type CallOutputs, type JobPlan } from '../domain/job-plan.ts';
 import type { Rejection, SettleResult } from '../domain/credits.ts';
@@ -78,7 +79,11 @@ export function endRejected({ plan, progress }: RunningJob, rejection: Rejection
  * @throws ApplicationFailure with the code that the caller receives; CancelledFailure if the job
  * was canceled
  */
-export async function release(job: RunningJob, error: unknown): Promise<JobOutcome> {
+export async function release(
+  job: RunningJob,
+  error: unknown,
+  stepErrors: StepErrors | undefined,
+): Promise<JobOutcome> {
   const { plan, progress } = job;
   const { jobId, organizationId } = plan;
   const { code, message } = toPublicError(error);
@@ -86,7 +91,13 @@ export async function release(job: RunningJob, error: unknown): Promise<JobOutco
   const summary = `${formatCredits(plan.priceMicro)}: ${code}`;
   progress.setPhase(`releasing ${summary}`);
   const settleResult = await runStep(job, { name: 'release', summary }, (activities) =>
-    activities.release({ jobId, organizationId, status, error: { code, message } }),
+    activities.release({
+      jobId,
+      organizationId,
+      status,
+      error: { code, message },
+      ...(stepErrors && { stepErrors }),
+    }),
   );
   const isReserved = settleResult.verdict !== 'not_reserved';
   // If an earlier run of the workflow has charged the job, the job ends as completed.

@@ -1,6 +1,6 @@
 /** Receives the signals and the cancellation request of a running job. */
 import { CancellationScope, log, setHandler } from '@temporalio/workflow';
-import { checkNow, providerNotification } from '../domain/job-contract.ts';
+import { checkNow, providerNotification, type CallNotification } from '../domain/job-contract.ts';
 
 /**
  * Registers the signal handlers. The workflow calls this function first, because the SDK delivers
@@ -12,7 +12,12 @@ export function listenToSignals() {
   let cancelRequested = false;
   let checkRequests = 0;
 
-  setHandler(providerNotification, ({ callIndex, operationId }) => {
+  setHandler(providerNotification, (notification) => {
+    if (!isNotification(notification)) {
+      log.warn('ignored a notification that cannot be read');
+      return;
+    }
+    const { callIndex, operationId } = notification;
     const isUnexpected =
       expectedOperations.has(callIndex) && expectedOperations.get(callIndex) !== operationId;
     if (isUnexpected)
@@ -59,5 +64,12 @@ export function listenToSignals() {
       if (notifiedOperations.get(callIndex) !== operationId) notifiedOperations.delete(callIndex);
     },
   };
+}
+
+/** Returns whether the input of a signal is a notification. Operators may send signals by hand. */
+function isNotification(input: unknown): input is CallNotification {
+  if (typeof input !== 'object' || input === null) return false;
+  if (!('callIndex' in input) || !('operationId' in input)) return false;
+  return typeof input.callIndex === 'number' && typeof input.operationId === 'string';
 }
 export type JobSignals = ReturnType<typeof listenToSignals>;

@@ -9,6 +9,7 @@ import {
   continueAsNew,
   getExternalWorkflowHandle,
   log,
+  patched,
   ParentClosePolicy,
   proxyActivities,
   proxyLocalActivities,
@@ -28,7 +29,12 @@ import {
   type BulkState,
   type BulkStep,
 } from '../domain/bulk-contract.ts';
-import { jobWorkflowId, searchAttributes, type JobOutcome } from '../domain/job-contract.ts';
+import {
+  jobWorkflowId,
+  searchAttributes,
+  workflowTaskTimeout,
+  type JobOutcome,
+} from '../domain/job-contract.ts';
 import type { JobPlan } from '../domain/job-plan.ts';
 import { formatCredits } from '../domain/credits.ts';
 import { formatTimeUtc } from './progress.ts';
@@ -57,6 +63,8 @@ interface BulkRun {
   cancelRequested: boolean;
   /** Number of steps in a row after which nothing had changed. */
   idleSteps: number;
+  /** True if the run began before `advance` became an ordinary activity. */
+  advancesLocally: boolean;
 }
 
 /** Runs a bulk job until no job runs and none follows. */
@@ -69,6 +77,7 @@ export async function studioBulk(input: BulkInput): Promise<BulkOutcome> {
     changes: 0,
     cancelRequested: false,
     idleSteps: 0,
+    advancesLocally: !patched('advance-as-an-activity'),
   };
   setHandler(bulkChanged, () => {
     run.changes += 1;
@@ -108,11 +117,11 @@ async function runBulk(run: BulkRun): Promise<BulkOutcome> {
 }
 
 /**
- * Runs the step `advance`: a local activity of at most three seconds and, if that does not end, an
- * ordinary activity (decisions/0007).
+ * Runs the step `advance` as an ordinary activity, because it reads the inputs of the next items. In a
+ * run that began before this rule, the first attempt is a local activity.
  */
 async function advance(
-  { input, live, cancelRequested }: BulkRun,
+  { input, live, cancelRequested, advancesLocally }: BulkRun,
   rejected: string[],
 ): Promise<BulkState> {
   const step: BulkStep = {
@@ -122,21 +131,25 @@ async function advance(
     cancel: cancelRequested,
   };
   const summary = `${live.size} running`;
-  try {
-    return await proxyLocalActivities<Pick<Activities, 'advance'>>({
-      scheduleToCloseTimeout: '3s',
-      retry: { maximumAttempts: 1 },
-      summary,
-    }).advance(step);
-  } catch {
-    return proxyActivities<Pick<Activities, 'advance'>>({
-      startToCloseTimeout: '2 minutes',
-      heartbeatTimeout: '15s',
-      retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '20s' },
-      priority: { fairnessKey: input.organizationId, priorityKey: 4 },
-      summary,
-    }).advance(step);
+  if (advancesLocally) {
+    try {
+      return await proxyLocalActivities<Pick<Activities, 'advance'>>({
+        scheduleToCloseTimeout: '3s',
+        retry: { maximumAttempts: 1 },
+        summary,
+      }).advance(step);
+    } catch {
+      // The ordinary activity follows.
+    }
   }
+  return proxyActivities<Pick<Activities, 'advance'>>({
+    startToCloseTimeout: '2 minutes',
+    scheduleToCloseTimeout: '7 days',
+    heartbeatTimeout: '15s',
+    retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '20s' },
+    priority: { fairnessKey: input.organizationId, priorityKey: 4 },
+    summary,
+  }).advance(step);
 }
 
 /**
@@ -150,6 +163,9 @@ async function startJob(run: BulkRun, { plan, ...description }: BulkStart): Prom
       ...description,
       workflowId: jobWorkflowId(jobId),
       args: [plan],
+      // The job of an item has one workflow, also after the restore of an older database.
+      workflowIdReusePolicy: 'REJECT_DUPLICATE',
+      workflowTaskTimeout,
       parentClosePolicy: ParentClosePolicy.ABANDON,
       // Single jobs have the default priority 3.
       priority: { fairnessKey: organizationId, priorityKey: 4 },

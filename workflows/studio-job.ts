@@ -11,7 +11,7 @@ import { reportProgress } from './progress.ts';
 import { listenToSignals } from './signals.ts';
 import { CancellationScope, patched } from '@temporalio/workflow';
 import type { JobOutcome } from '../domain/job-contract.ts';
-import { isChain, runPipeline } from './pipeline.ts';
+import { isChain, runPipeline, type StepErrors } from './pipeline.ts';
 import { assemble, runCalls } from './provider-call.ts';
 import { charge, endSettled, endRejected, release } from './settlement.ts';
 import type { RunningJob } from './running-job.ts';
@@ -58,6 +58,7 @@ async function runJob(job: RunningJob): Promise<JobOutcome> {
   const { plan, progress } = job;
   const price = formatCredits(plan.priceMicro);
   let outputs: CallOutputs[];
+  let stepErrors: StepErrors | undefined;
   try {
     progress.setPhase(`reserving ${price}`);
     const reserveOutcome = await runStep(job, { name: 'reserve', summary: price }, (activities) =>
@@ -68,9 +69,13 @@ async function runJob(job: RunningJob): Promise<JobOutcome> {
     // settled, so no call may be sent.
     if (reserveOutcome.settledBefore) return await endSettled(job, reserveOutcome.settledBefore);
     for (const provider of reserveOutcome.paused) job.pausedProviders.add(provider);
-    outputs = plan.steps ? await runPipeline(job, plan.steps) : await runSingle(job);
+    if (plan.steps) {
+      const end = await runPipeline(job, plan.steps);
+      ({ outputs, stepErrors } = end);
+      if (end.failure) throw end.failure;
+    } else outputs = await runSingle(job);
   } catch (error) {
-    return release(job, error);
+    return release(job, error, stepErrors);
   }
   return charge(job, outputs);
 }

@@ -1,10 +1,11 @@
 /** /api/v1/studio/bulk: starts, gets, lists and changes bulk jobs. */
+import { isArchived } from '../../ledger/ledger-reads.ts';
+import { formatJsonLine } from '../../domain/event-lines.ts';
 import { PassThrough, Readable } from 'node:stream';
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
 import { GatewayError, type ErrorCode } from '../../domain/errors.ts';
-import type { Scope } from '../../identity/access.ts';
 import { acceptBulk, bulkOptions, checkItems } from '../../studio/bulk/bulk-intake.ts';
 import { commandBulk, type BulkCommand } from '../../studio/bulk/bulk-commands.ts';
 import type { BulkRecord } from '../../studio/bulk/bulk-reads.ts';
@@ -13,15 +14,15 @@ import {
   bulkResultSchema,
   bulkSchema,
   bulkStatus,
-  csvHeader,
-  formatCsvLine,
   itemState,
 } from '../../studio/bulk/bulk-view.ts';
 import type { Composition } from '../composition.ts';
+import { csvFields, formatCsvHeader } from '../http/csv.ts';
 import { idempotencyHeader, parsePreferredWaitMs } from '../http/request-headers.ts';
 import { closedSignal } from '../middleware/request-shares.ts';
 import { respondWithEvents } from '../http/event-stream.ts';
 import { bulkBody, bulkLine, readBulk } from './bulk-requests.ts';
+import { formatResultRow, resultColumns } from './bulk-results-csv.ts';
 import {
   defineEndpoint,
   defineSection,
@@ -29,7 +30,7 @@ import {
   type Endpoint,
   type EndpointCall,
 } from './endpoint.ts';
-import { dataSchema, pageSchema, pathId, toData, toPage } from './fields.ts';
+import { dataSchema, pageSchema, pathId, showInTurns, toData, toPage } from './fields.ts';
 
 const path = '/api/v1/studio/bulk';
 const bulkRequest = { params: z.object({ bulkId: pathId('bulk') }) };
@@ -58,14 +59,16 @@ const estimateSchema = z
 
 type BulkCall = Pick<EndpointCall<typeof bulkRequest>, 'caller' | 'params'>;
 
-/** Returns the bulk job with the id in the path. @throws GatewayError BULK_NOT_FOUND */
+/** Returns the bulk job with the id in the path. @throws GatewayError BULK_NOT_FOUND or JOB_ARCHIVED */
 async function findBulk(
   { caller, params: { bulkId } }: BulkCall,
-  { bulkReads }: Pick<Composition, 'bulkReads'>,
+  { bulkReads, pool }: Pick<Composition, 'bulkReads' | 'pool'>,
 ): Promise<BulkRecord> {
-  const bulk = await bulkReads.read(caller.organizationId, bulkId);
-  if (!bulk) throw new GatewayError('BULK_NOT_FOUND');
-  return bulk;
+  const { organizationId } = caller;
+  const bulk = await bulkReads.read(organizationId, bulkId);
+  if (bulk) return bulk;
+  const archived = await isArchived(pool, bulkId, organizationId);
+  throw new GatewayError(archived ? 'JOB_ARCHIVED' : 'BULK_NOT_FOUND');
 }
 
 function showBulk(
@@ -77,9 +80,7 @@ function showBulk(
   return toData(bulkView.resource(bulk));
 }
 
-const spendingScopes: readonly Scope[] = ['studio:image', 'studio:video', 'studio:audio'];
-
-/** Declares an endpoint that changes a bulk job. A command that spends credits needs such a key. */
+/** Declares an endpoint that changes a bulk job. */
 function defineCommand<Body extends z.ZodObject>(
   name: BulkCommand['command'],
   {
@@ -100,17 +101,10 @@ function defineCommand<Body extends z.ZodObject>(
     ...described,
     request: { ...bulkRequest, body, bodyIsOptional: true },
     response: bulkResponse,
-    errors: ['BULK_NOT_FOUND', 'BULK_ALREADY_DONE', 'BULK_LIMIT_REACHED'],
+    errors: ['BULK_NOT_FOUND', 'JOB_ARCHIVED', 'BULK_ALREADY_DONE', 'BULK_LIMIT_REACHED'],
     async handle({ ctx, body: fields, ...call }, services) {
-      const spends = name === 'resume' || name === 'retry';
-      if (spends && !call.caller.scopes.some((scope) => spendingScopes.includes(scope))) {
-        throw new GatewayError(
-          'FORBIDDEN',
-          `This key has none of the scopes ${spendingScopes.join(', ')}.`,
-        );
-      }
       const bulk = await findBulk(call, services);
-      await commandBulk(bulk, toCommand(fields), services);
+      await commandBulk({ bulk, caller: call.caller }, toCommand(fields), services);
       return showBulk(ctx, await findBulk(call, services), services);
     },
   });
@@ -123,18 +117,34 @@ const limitFields = z.strictObject({
   concurrency: bulkOptions.concurrency.unwrap().optional(),
 });
 
-/** Sends the results after a number in portions, as NDJSON or CSV. */
+/**
+ * Yields the results after a number in portions, as NDJSON or CSV. `takeTurn` is awaited before each
+ * portion, and returns the function that ends its turn.
+ */
 async function* writeResults(
   bulk: BulkRecord,
-  { format, afterEnd }: { format: 'ndjson' | 'csv'; afterEnd: number },
+  { format, bom, afterEnd }: { format: 'ndjson' | 'csv'; bom: 'true' | 'false'; afterEnd: number },
   { bulkReads, bulkView }: Pick<Composition, 'bulkReads' | 'bulkView'>,
+  takeTurn: () => Promise<() => void>,
 ): AsyncGenerator<string> {
-  if (format === 'csv') yield csvHeader;
-  for await (const portion of bulkReads.results(bulk, afterEnd)) {
-    const results = await Promise.all(portion.map((item) => bulkView.result(item)));
-    yield results
-      .map((result) => (format === 'csv' ? formatCsvLine(result) : `${JSON.stringify(result)}\n`))
-      .join('');
+  if (format === 'csv') yield formatCsvHeader(resultColumns, bom);
+  const portions = bulkReads.results(bulk, afterEnd);
+  for (;;) {
+    const endTurn = await takeTurn();
+    let text: string;
+    try {
+      const portion = await portions.next();
+      if (portion.done) return;
+      const results = await Promise.all(portion.value.map((item) => bulkView.result(item)));
+      text = results
+        .map((result) =>
+          format === 'csv' ? formatResultRow(result) : `${formatJsonLine(result)}\n`,
+        )
+        .join('');
+    } finally {
+      endTurn();
+    }
+    yield text;
   }
 }
 
@@ -158,7 +168,7 @@ export const studioBulk = defineSection('Bulk jobs', {
         schema: dataSchema(bulkSchema.extend({ invalidItems: invalidItems.optional() })),
       },
     },
-    errors: [...itemErrors, 'BULK_LIMIT_REACHED', 'CANCELED'],
+    errors: [...itemErrors, 'INSUFFICIENT_CREDITS', 'BULK_LIMIT_REACHED', 'CANCELED'],
     async handle({ ctx }, services) {
       const accepted = await readBulk(ctx, services, (submission) =>
         acceptBulk(submission, services),
@@ -246,7 +256,7 @@ export const studioBulk = defineSection('Bulk jobs', {
       query: z.strictObject({ wait: z.coerce.number().min(0).max(60).optional() }),
     },
     response: bulkResponse,
-    errors: ['BULK_NOT_FOUND'],
+    errors: ['BULK_NOT_FOUND', 'JOB_ARCHIVED'],
     async handle({ ctx, query, ...call }, services) {
       const bulk = await findBulk(call, services);
       const waitMs = parsePreferredWaitMs(ctx, (query.wait ?? 0) * 1000, longPollMaxMs);
@@ -274,12 +284,13 @@ export const studioBulk = defineSection('Bulk jobs', {
       }),
     },
     response: pageSchema(bulkItemSchema),
-    errors: ['BULK_NOT_FOUND'],
+    errors: ['BULK_NOT_FOUND', 'JOB_ARCHIVED'],
     async handle({ query: { state, limit, cursor }, ...call }, services) {
       const bulk = await findBulk(call, services);
       const afterIndex = cursor === undefined ? undefined : Number(cursor);
       const rows = await services.bulkReads.items(bulk, { state, afterIndex, limit: limit + 1 });
-      const items = await Promise.all(rows.map(services.bulkView.item));
+      const { organizationId } = call.caller;
+      const items = await showInTurns(organizationId, rows, services.bulkView.item);
       return toPage(items, { limit, cursor: 'index', show: (item) => item });
     },
   }),
@@ -295,6 +306,7 @@ export const studioBulk = defineSection('Bulk jobs', {
       ...bulkRequest,
       query: z.strictObject({
         format: z.enum(['ndjson', 'csv']).default('ndjson'),
+        ...csvFields,
         cursor: z
           .string()
           .regex(/^\d{1,15}$/, 'must be the cursor of a result')
@@ -310,14 +322,16 @@ export const studioBulk = defineSection('Bulk jobs', {
         textTypes: ['text/csv'],
       },
     },
-    errors: ['BULK_NOT_FOUND'],
-    async handle({ ctx, query: { format, cursor = '0' }, ...call }, services) {
+    errors: ['BULK_NOT_FOUND', 'JOB_ARCHIVED'],
+    async handle({ ctx, query: { format, bom, cursor = '0' }, ...call }, services) {
       const bulk = await findBulk(call, services);
       ctx.set('Content-Disposition', `attachment; filename="${bulk.id}.${format}"`);
       ctx.type = format === 'csv' ? 'text/csv; charset=utf-8' : 'application/x-ndjson';
       ctx.status = 200;
-      const listing = { format, afterEnd: Number(cursor) };
-      ctx.body = Readable.from(writeResults(bulk, listing, services), { objectMode: false });
+      const listing = { format, bom, afterEnd: Number(cursor) };
+      const takeTurn = () => services.shares.takeTurn(ctx);
+      const results = writeResults(bulk, listing, services, takeTurn);
+      ctx.body = Readable.from(results, { objectMode: false });
     },
   }),
 
@@ -337,7 +351,7 @@ export const studioBulk = defineSection('Bulk jobs', {
         schema: z.object({ event: z.literal('bulk'), data: z.string() }),
       },
     },
-    errors: ['BULK_NOT_FOUND'],
+    errors: ['BULK_NOT_FOUND', 'JOB_ARCHIVED'],
     async handle({ ctx, ...call }, services) {
       const bulk = await findBulk(call, services);
       const events = new PassThrough();

@@ -58,7 +58,11 @@ export async function readBulk<Result>(
     throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', message);
   }
   const limits = { bytesMax: jsonBytesMax, valuesMax: jsonValuesMax };
-  const { items, ...rest } = await readJson(ctx, limits);
+  const { items, ...rest } = await readJson(ctx, limits).catch((error: unknown) => {
+    if (!(error instanceof GatewayError) || error.code !== 'PAYLOAD_TOO_LARGE') throw error;
+    const message = `${error.message} Send more as application/x-ndjson, an item in each line.`;
+    throw new GatewayError(error.code, message);
+  });
   const options = parseWith(optionsSchema, rest);
   if (!Array.isArray(items))
     throw fieldError('INVALID_REQUEST', 'items', 'must be an array of items');

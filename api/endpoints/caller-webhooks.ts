@@ -11,7 +11,7 @@ import { GatewayError } from '../../domain/errors.ts';
 import { idPattern } from '../../domain/ids.ts';
 import { toResponse } from '../../domain/json.ts';
 import { getRequiredScope } from '../../studio/capabilities/capability.ts';
-import { findCapability } from '../../studio/capabilities/capability-registry.ts';
+import { findCapability } from '../../studio/pipelines/job-kinds.ts';
 import type { Composition } from '../composition.ts';
 import { authorize } from '../../identity/access.ts';
 import { responseSchema, toData, toPage, dataSchema, pageSchema } from './fields.ts';

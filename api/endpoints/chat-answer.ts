@@ -2,10 +2,13 @@
  * Answers a chat request (spec §4.1): claims the Idempotency-Key, reserves credits, and sends the
  * answer as one body or as a stream.
  */
+import type { Readable } from 'node:stream';
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { ChatRun } from '../../chat/chat-run.ts';
 import type { AnsweringChat } from '../../chat/chat-telemetry.ts';
 import { listIgnoredHints } from '../../chat/protocols/hints.ts';
-import { assert } from '../../domain/errors.ts';
+import { listIgnoredReasoning } from '../../chat/protocols/reasoning-options.ts';
+import { assert, GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { Config } from '../../platform/config.ts';
 import type { Composition } from '../composition.ts';
@@ -19,14 +22,24 @@ import {
   type EventStream,
 } from '../http/event-stream.ts';
 import { ignoredFieldsHeader } from '../http/ignored-fields.ts';
+import { sendKeptAlive, unbuffered, type KeptAnswer } from '../http/kept-answer.ts';
 import type { Context } from '../context.ts';
 import { parseIdempotencyKey } from '../http/request-headers.ts';
-import type { HeldClaim } from '../../ledger/claims.ts';
+import type { HeldClaim, UsedKey } from '../../ledger/claims.ts';
 import { toGatewayError } from '../middleware/error-handler.ts';
+import { withRenamedFields } from './openai/field-names.ts';
 
 type Services = Pick<
   Composition,
-  'chat' | 'chatCatalog' | 'outbound' | 'inputs' | 'storage' | 'claims' | 'config' | 'telemetry'
+  | 'chat'
+  | 'chatCatalog'
+  | 'outbound'
+  | 'inputs'
+  | 'storage'
+  | 'claims'
+  | 'config'
+  | 'logger'
+  | 'telemetry'
 >;
 
 /** Chat that was opened for a request, with the claim of the request's Idempotency-Key. */
@@ -60,43 +73,94 @@ export async function answerChat(
   services: Services,
 ): Promise<void> {
   const { ctx, body: request } = call;
+  const { config, logger } = services;
+  if (!request.stream) {
+    const answer = withRenamedFields(() => completeChat(call, format, services), format.rename);
+    await sendKeptAlive(ctx, answer, { keepaliveMs: config.COMPATIBLE_KEEPALIVE_MS, logger });
+    return;
+  }
   const opened = await beginChat(call, services);
-  if (!opened) return;
+  if ('body' in opened) {
+    ctx.status = 200;
+    ctx.body = opened.body;
+    ctx.set(opened.headers);
+    ctx.length = opened.bytes;
+    return;
+  }
   try {
-    if (request.stream) await streamAnswer(ctx, opened, { ...format, config: services.config });
-    else await sendAnswer(ctx, opened, format);
+    await streamAnswer(ctx, opened, { ...format, config });
   } finally {
-    // If nothing was charged, the Idempotency-Key can be used again.
-    const { bill } = opened.chat;
-    if (bill === null || bill.creditsConsumed === 0) await opened.claim.release();
+    await releaseUncharged(opened);
   }
 }
 
-/** Begins the chat. Returns null if it sent the stored answer of an earlier request instead. */
-async function beginChat(
-  { ctx, body: request }: ChatCall,
+/** Begins a chat, and returns its whole answer, or the stored one of an earlier request. */
+async function completeChat(
+  call: ChatCall,
+  format: AnswerFormat,
   services: Services,
-): Promise<AnsweredChat | null> {
-  const { caller, requestId } = ctx.state;
-  const incoming = { caller, requestId, request };
-  const firstToken = services.telemetry.metrics.firstTokenSeconds.startTimer();
-  const models = checkModels(incoming, services);
-  const claim = await services.claims.claim({
-    organizationId: caller.organizationId,
+): Promise<KeptAnswer> {
+  const opened = await beginChat(call, services);
+  if ('body' in opened) return opened;
+  try {
+    return await readAnswer(call.ctx, opened, format);
+  } finally {
+    await releaseUncharged(opened);
+  }
+}
+
+/** Releases the Idempotency-Key of a chat for which nothing was charged, so that it can be used again. */
+async function releaseUncharged({ chat: { bill }, claim }: AnsweredChat): Promise<void> {
+  if (bill === null || bill.creditsConsumed === 0) await claim.release();
+}
+
+/** Stored answer of an earlier request. */
+type StoredAnswer = Required<KeptAnswer> & { body: Readable };
+
+/** Interval at which a repeated request reads whether the first one has ended, in milliseconds. */
+const claimPollMs = 500;
+
+/**
+ * Claims the Idempotency-Key. A repeat of a request whose first call has not ended waits for it, so
+ * that the repeat receives the same answer; a repeated stream is rejected.
+ * @throws GatewayError REQUEST_IN_PROGRESS after COMPATIBLE_WAIT_MS
+ */
+async function claimKey(
+  { ctx, body: request }: ChatCall,
+  { claims, config }: Services,
+): Promise<HeldClaim | UsedKey> {
+  const claimed = {
+    organizationId: ctx.state.caller.organizationId,
     idempotencyKey: parseIdempotencyKey(ctx),
     path: ctx.path,
     body: request,
     subjectId: newId('chat'),
-  });
+  };
+  const deadlineAtMs = performance.now() + config.COMPATIBLE_WAIT_MS;
+  for (;;) {
+    try {
+      return await claims.claim(claimed);
+    } catch (error) {
+      const isWaiting = error instanceof GatewayError && error.code === 'REQUEST_IN_PROGRESS';
+      const canWait = !request.stream && !ctx.res.closed && performance.now() < deadlineAtMs;
+      if (!isWaiting || !canWait) throw error;
+      await sleep(claimPollMs);
+    }
+  }
+}
+
+/** Begins the chat, or returns the stored answer of an earlier request. */
+async function beginChat(call: ChatCall, services: Services): Promise<AnsweredChat | StoredAnswer> {
+  const { ctx, body: request } = call;
+  const { caller, requestId } = ctx.state;
+  const incoming = { caller, requestId, request };
+  const firstToken = services.telemetry.metrics.firstTokenSeconds.startTimer();
+  const models = checkModels(incoming, services);
+  const claim = await claimKey(call, services);
   if (claim.state === 'done') {
     assert(claim.response, 'a finished claim has no stored answer');
-    ctx.set('Idempotent-Replayed', 'true');
     const { bytes, headers, stream } = claim.response;
-    ctx.status = 200;
-    ctx.body = stream;
-    ctx.set(headers);
-    ctx.length = bytes;
-    return null;
+    return { body: stream, bytes, headers: { 'Idempotent-Replayed': 'true', ...headers } };
   }
   try {
     const order = await completeOrder(incoming, models, services);
@@ -123,10 +187,11 @@ async function streamAnswer(
     keepalive: presentation.keepalive,
     open() {
       ctx.status = 200;
-      nameIgnoredFields(ctx, opened, rename);
-      ctx.set('Content-Type', eventStreamType);
-      ctx.set('Cache-Control', 'no-cache, no-transform');
-      ctx.set('X-Accel-Buffering', 'no');
+      ctx.set({
+        'Content-Type': eventStreamType,
+        ...listIgnored(ctx, opened, rename),
+        ...unbuffered,
+      });
       ctx.respond = false;
     },
   });
@@ -146,32 +211,34 @@ async function streamAnswer(
   }
 }
 
-/** Sends the answer as one body. */
-async function sendAnswer(
+/** Returns the whole answer, which is stored for replays. */
+async function readAnswer(
   ctx: Context,
   opened: AnsweredChat,
   { presentation, rename }: AnswerFormat,
-): Promise<void> {
+): Promise<KeptAnswer> {
   const answer = await opened.answer();
-  nameIgnoredFields(ctx, opened, rename);
+  const ignored = listIgnored(ctx, opened, rename);
   const body = presentation.body(opened, answer, requireBill(opened.chat));
-  ctx.set('Content-Type', jsonType);
-  await opened.claim.storeResponse({ text: body, headers: keptHeaders(ctx) });
-  ctx.status = 200;
-  ctx.body = body;
+  const headers = { 'Content-Type': jsonType, ...ignored };
+  await opened.claim.storeResponse({ text: body, headers });
+  return { headers, body };
 }
 
-/** Names the fields and hints that the provider of the answer has not received. */
-function nameIgnoredFields(
+/** Returns the header with the fields and hints that the provider of the answer has not received. */
+function listIgnored(
   ctx: Context,
   { chat, request, models }: AnsweredChat,
   rename: AnswerFormat['rename'],
-): void {
+): Record<string, string> {
   const model = models.find(({ id }) => id === chat.servedBy.model) ?? models[0];
-  const hints = listIgnoredHints(model, request.body).map(rename);
+  const hints = [
+    ...listIgnoredHints(model, request.body).map(rename),
+    ...listIgnoredReasoning(model, request.body),
+  ];
   const unknown = ctx.response.get(ignoredFieldsHeader);
   const ignored = [unknown, ...(request.ignored ?? []), ...hints].filter(Boolean);
-  if (ignored.length > 0) ctx.set(ignoredFieldsHeader, ignored.join(', '));
+  return ignored.length > 0 ? { [ignoredFieldsHeader]: ignored.join(', ') } : {};
 }
 
 /** Returns the headers of a response that its replays have too. */

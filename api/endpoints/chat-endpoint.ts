@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { answerChat } from './chat-answer.ts';
 import type { Presentation } from '../../chat/formats/completions-answer.ts';
-import { repairAnswers, type ChatRequest } from '../../chat/formats/chat-fields.ts';
+import { exactFields, repairAnswers, type ChatRequest } from '../../chat/formats/chat-fields.ts';
 import { idempotencyHeader } from '../http/request-headers.ts';
 import type { EndpointDescription } from './description.ts';
 import { defineEndpoint, rawResponse, type Endpoint } from './endpoint.ts';
@@ -53,6 +53,8 @@ interface ChatEndpoint extends Pick<
   /** Limits of the body; by default those of a chat. */
   bodyBytesMax?: number;
   bodyValuesMax?: number;
+  /** Fields in which numbers keep their digits; by default those of a chat. */
+  numbersKept?: ReadonlySet<string>;
   example: object;
   response: { description: string; schema: z.ZodType; event?: z.ZodType };
   /** Creates the object that formats the response of one chat. */
@@ -67,6 +69,7 @@ export function defineChatEndpoint({
   body,
   bodyBytesMax = chatBodyBytesMax,
   bodyValuesMax,
+  numbersKept = exactFields,
   example,
   response,
   presentation,
@@ -83,6 +86,7 @@ export function defineChatEndpoint({
       bodyBytesMax,
       ...(bodyValuesMax && { bodyValuesMax }),
       repair: repairAnswers,
+      exactFields: numbersKept,
       example,
     },
     response: rawResponse,
@@ -122,6 +126,7 @@ export const defineEstimateEndpoint = ({
   body,
   bodyBytesMax = chatBodyBytesMax,
   bodyValuesMax,
+  numbersKept = exactFields,
   example = chatExample,
   summary = 'Estimate the price of a chat',
 }: {
@@ -129,6 +134,7 @@ export const defineEstimateEndpoint = ({
   body: z.ZodType<ChatRequest>;
   bodyBytesMax?: number;
   bodyValuesMax?: number;
+  numbersKept?: ReadonlySet<string>;
   example?: object;
   summary?: string;
 }) =>
@@ -144,6 +150,7 @@ export const defineEstimateEndpoint = ({
       bodyBytesMax,
       ...(bodyValuesMax && { bodyValuesMax }),
       repair: repairAnswers,
+      exactFields: numbersKept,
       example,
     },
     response: dataSchema(chatEstimate),

@@ -19,6 +19,8 @@ export interface RequestParts {
   bodyValuesMax?: number;
   /** Repairs texts of the body that would otherwise be rejected. */
   repair?: (body: Record<string, unknown>) => void;
+  /** Names of the fields in which numbers keep their digits (`parseExact`). */
+  exactFields?: ReadonlySet<string>;
   example?: object;
   /** Request body schemas by media type, only for OpenAPI; `handle` reads the body itself. */
   content?: Record<string, { schema: z.ZodType; example?: unknown }>;

@@ -1,4 +1,5 @@
 /** Schemas and helpers for request and response fields that several endpoints share. */
+import { paceWork } from '../../platform/work-turns.ts';
 import { z } from 'zod';
 import type { RecordFilter } from '../../platform/record-lists.ts';
 import { idPattern, type IdKind } from '../../domain/ids.ts';
@@ -149,6 +150,24 @@ export function toPage<Row, Shown>(
   };
 }
 
+/**
+ * Renders rows one after the other, in turns of their organization: a page of pipelines takes many
+ * milliseconds.
+ */
+export async function showInTurns<Row, Shown>(
+  organizationId: string,
+  rows: readonly Row[],
+  show: (row: Row) => Promise<Shown>,
+): Promise<Shown[]> {
+  const pace = paceWork(organizationId);
+  const shown: Shown[] = [];
+  for (const row of rows) {
+    await pace();
+    shown.push(await show(row));
+  }
+  return shown;
+}
+
 /** Pattern of a date and time without a time zone. */
 const zonelessTimePattern = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?$/;
 const filterTime = z.iso
@@ -169,7 +188,7 @@ export const recordFilter = {
     .optional()
     .meta({ description: 'Return only items whose request was sent with this API key.' }),
   after: filterTime.meta({ description: 'Return only items created strictly after this time.' }),
-  before: filterTime.meta({ description: 'Return only items created strictly before this time.' }),
+  before: filterTime.meta({ description: 'Return only items created before this time.' }),
   metadata: metadataFilter,
 };
 
@@ -183,7 +202,8 @@ const filter = z.object(recordFilter);
 
 /**
  * Converts parsed `recordFilter` parameters to the filter of a database query. Times are in Unix
- * milliseconds.
+ * milliseconds. A list begins strictly after `after` (spec §4.4), so a client that passes the time of its
+ * newest record, which responses round down to a millisecond, does not receive this record again.
  */
 export function toRecordFilter({
   model,
@@ -192,9 +212,17 @@ export function toRecordFilter({
   before,
   metadata,
 }: z.infer<typeof filter>): RecordFilter {
-  return { model, keyId, metadata, afterMs: parseMs(after), beforeMs: parseMs(before) };
+  const afterMs = parseMs(after);
+  return {
+    model,
+    keyId,
+    metadata,
+    afterMs: afterMs === undefined ? undefined : afterMs + 1,
+    beforeMs: parseMs(before),
+  };
 }
 
-function parseMs(text: string | undefined): number | undefined {
+/** Parses a time of a query, in Unix milliseconds. */
+export function parseMs(text: string | undefined): number | undefined {
   return text === undefined ? undefined : Date.parse(text);
 }

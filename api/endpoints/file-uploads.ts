@@ -1,9 +1,10 @@
 /** PUT /uploads/…: receives uploads to the embedded storage by signed URL, without an API key. */
+import { createReadStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { z } from 'zod';
-import { createFileSource } from '../../storage/byte-source.ts';
-import { checkUploadedFile, findMediaType, findUploadBytesMax } from '../../storage/media-types.ts';
-import { writeSpoolFile } from '../../storage/spool.ts';
+import { findMediaType, findUploadBytesMax } from '../../storage/media-types.ts';
+import { acceptUpload, type AcceptFile } from '../../storage/picture-conversion.ts';
+import { digestStream, writeSpoolFile } from '../../storage/spool.ts';
 import type { ReceivedFile, Upload } from '../../storage/upload-rows.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
@@ -12,13 +13,7 @@ import { readChunks, formTimeoutMs } from '../http/connections.ts';
 import { countBytes } from '../middleware/request-shares.ts';
 import { defineEndpoint } from './endpoint.ts';
 
-type ReceiverDeps = Pick<Composition, 'storage' | 'signedUrls' | 'uploads'>;
-
-/**
- * Time for which the client of a rejected upload may continue to send, in milliseconds. Then the
- * connection is closed.
- */
-const drainTimeoutMs = 5000;
+type ReceiverDeps = Pick<Composition, 'storage' | 'signedUrls' | 'uploads' | 'acceptFile'>;
 
 const receivedFile = z.object({
   fileId: z.string(),
@@ -26,6 +21,7 @@ const receivedFile = z.object({
   contentType: z.string(),
   size: z.int(),
   sha256: z.string().nullable(),
+  convertedFrom: z.string().nullable(),
 });
 
 /** Endpoint that receives uploads to the embedded storage. */
@@ -34,14 +30,7 @@ export const uploads = defineEndpoint({
   scope: 'open',
   request: { params: z.object({ key: z.string() }) },
   response: receivedFile,
-  async handle({ ctx, params: { key } }, services) {
-    try {
-      return await receiveUpload(ctx, key, services);
-    } catch (error) {
-      drainRejectedUpload(ctx);
-      throw error;
-    }
-  },
+  handle: ({ ctx, params: { key } }, services) => receiveUpload(ctx, key, services),
 });
 
 async function receiveUpload(
@@ -81,10 +70,8 @@ async function receiveFile(
   const path = await deps.storage.spoolPath();
   try {
     const owner = upload.organization_id;
-    const file = await spoolBody(ctx, { path, owner, bytesMax });
-    if (sizeBytes !== null && file.sizeBytes !== sizeBytes) {
-      throw new GatewayError('INVALID_REQUEST', `The file must have exactly ${sizeBytes} bytes.`);
-    }
+    const { acceptFile } = deps;
+    const file = await spoolBody(ctx, { path, owner, bytesMax, sizeBytes, acceptFile });
     const putResult = await deps.storage.put(key, path);
     if (putResult === 'exists') throw new GatewayError('ALREADY_UPLOADED');
     await deps.uploads.complete(upload.id, file);
@@ -94,6 +81,7 @@ async function receiveFile(
       contentType: file.contentType,
       size: file.sizeBytes,
       sha256: file.sha256,
+      convertedFrom: file.convertedFrom,
     };
   } finally {
     await rm(path, { force: true });
@@ -134,12 +122,15 @@ interface SpoolOptions {
   path: string;
   owner: string;
   bytesMax: number;
+  /** Required size of the body in bytes; null if any is allowed. */
+  sizeBytes: number | null;
+  acceptFile: AcceptFile;
 }
 
-/** Streams the body to a file, and checks the file. */
+/** Streams the body to a file, checks the file, and converts it if no provider reads it. */
 async function spoolBody(
   ctx: Context,
-  { path, owner, bytesMax }: SpoolOptions,
+  { path, owner, bytesMax, sizeBytes: requiredBytes, acceptFile }: SpoolOptions,
 ): Promise<ReceivedFile> {
   let sizeBytes = 0;
 
@@ -154,8 +145,15 @@ async function spoolBody(
 
   try {
     const digest = await writeSpoolFile(path, readLimited);
-    const { contentType } = await checkUploadedFile(createFileSource(path), digest.sizeBytes);
-    return { contentType, ...digest };
+    if (requiredBytes !== null && digest.sizeBytes !== requiredBytes) {
+      throw new GatewayError(
+        'INVALID_REQUEST',
+        `The file must have exactly ${requiredBytes} bytes.`,
+      );
+    }
+    const { type, convertedFrom } = await acceptUpload(acceptFile, path);
+    const file = convertedFrom === null ? digest : await digestStream(createReadStream(path));
+    return { contentType: type.contentType, convertedFrom, ...file };
   } catch (error) {
     if (error instanceof GatewayError || !ctx.req.destroyed) throw error;
     throw new GatewayError(
@@ -164,16 +162,4 @@ async function spoolBody(
       { cause: error },
     );
   }
-}
-
-/**
- * Reads and discards the rest of a rejected upload, because many clients read the response only
- * after they have sent everything. Closes the connection after 5 seconds.
- */
-function drainRejectedUpload(ctx: Context): void {
-  if (ctx.req.complete || ctx.req.destroyed) return;
-  ctx.req.resume();
-  const timer = setTimeout(() => ctx.req.destroy(), drainTimeoutMs);
-  timer.unref();
-  ctx.req.once('end', () => clearTimeout(timer));
 }

@@ -24,7 +24,7 @@ export const files = defineEndpoint({
     302: 'The URL in the Location header serves the file for a few minutes.',
   },
   errors: ['RANGE_NOT_SATISFIABLE'],
-  async handle({ ctx, params: { key } }, { storage, signedUrls, redirectUrl }) {
+  async handle({ ctx, params: { key } }, { storage, storedFiles, signedUrls, redirectUrl }) {
     // If `signedUrls` is undefined, the store serves its own URLs, so every request is rejected
     // here.
     if (!signedUrls?.verifyRead(key, ctx.query)) throw new GatewayError('NOT_FOUND');
@@ -41,8 +41,12 @@ export const files = defineEndpoint({
       'Content-Security-Policy': "default-src 'none'; sandbox",
     });
     await sendStoredFile(ctx, storage, { key, missingMessage: missingFileMessage });
-    const disposition = findMediaType(ctx.type) ? 'inline' : 'attachment';
-    const name = key.slice(key.lastIndexOf('/') + 1);
-    ctx.set('Content-Disposition', `${disposition}; filename="${name}"`);
+    const { contentType, filename } = await storedFiles.describe(key);
+    ctx.attachment(filename, {
+      type: findMediaType(contentType) ? 'inline' : 'attachment',
+      // Clients disagree about other characters in `filename`; `filename*` has them (RFC 6266).
+      fallback: filename.replaceAll(/[^\x20-\x7e]/g, '_'),
+    });
+    ctx.set('Content-Type', contentType);
   },
 });

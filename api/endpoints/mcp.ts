@@ -8,6 +8,7 @@ import { createOwnApiClient, createMcpServer } from '../mcp/mcp-server.ts';
 import { isAllowedOrigin } from '../middleware/cors.ts';
 import { closedSignal } from '../middleware/request-shares.ts';
 import { readJson } from '../http/json-body.ts';
+import { unbuffered } from '../http/kept-answer.ts';
 import { dataUrlBodyBytesMax } from './studio-body.ts';
 import { defineEndpoint, rawResponse } from './endpoint.ts';
 
@@ -64,8 +65,10 @@ export const mcp = defineEndpoint({
     const isAccepted = ctx.accepts('application/json', 'text/event-stream') !== false;
     if (isAccepted) headers.push(['accept', 'application/json, text/event-stream']);
     const request = new Request('http://mcp.invalid/mcp', { method: 'POST', headers });
-    ctx.body = await transport.handleRequest(request, { parsedBody });
-    // The transport sets `keep-alive`, also for a client that asks to close the connection.
-    if (!ctx.res.shouldKeepAlive) ctx.set('Connection', 'close');
+    const response = await transport.handleRequest(request, { parsedBody });
+    // The transport sets keep-alive also for a client that closes its connection.
+    response.headers.delete('connection');
+    ctx.body = response;
+    ctx.set(unbuffered);
   },
 });

@@ -139,7 +139,7 @@ function parseQuery(ctx: Context, schema: z.ZodObject): Record<string, unknown> 
 const openScopeBodyBytesMax = 1024;
 
 async function readParsedBody(ctx: Context, { scope, request }: Endpoint): Promise<unknown> {
-  const { body, bodyIsOptional, bodyBytesMax, bodyValuesMax, repair } = request;
+  const { body, bodyIsOptional, bodyBytesMax, bodyValuesMax, repair, exactFields } = request;
   if (!body) return undefined;
   const hasBody = (ctx.request.length ?? 0) > 0 || ctx.get('transfer-encoding') !== '';
   if (bodyIsOptional && !hasBody) return parseWith(body, {});
@@ -148,6 +148,7 @@ async function readParsedBody(ctx: Context, { scope, request }: Endpoint): Promi
     bytesMax: bodyBytesMax ?? defaultBytesMax,
     valuesMax: bodyValuesMax,
     repair,
+    exactFields,
   });
   const parsedBody = parseBody(ctx, { schema: body, value: json });
   return scope === 'admin' ? setActor(parsedBody, ctx.state.operator) : parsedBody;

@@ -29,6 +29,10 @@ const fileSchema = z
     contentType: z.string().nullable(),
     sizeBytes: z.int().nullable(),
     filename: z.string().nullable(),
+    convertedFrom: z.string().nullable().meta({
+      description:
+        'Format of an upload before it was converted to JPEG or PNG, e.g. `HEIC`; null for other files.',
+    }),
     contentCredentials: contentCredentials.nullable().meta({
       description: 'Mark of generated media in an artifact; null for an upload.',
     }),

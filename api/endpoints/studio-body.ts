@@ -3,7 +3,8 @@
  * are not resolved. The parsed request is compared with earlier requests that have the same
  * Idempotency-Key; its `storeFiles` function stores the files.
  */
-import type { ReceivedFile, RequestFiles, Recordings } from '../../storage/inputs/recordings.ts';
+import type { ReceivedFile, RequestFiles } from '../../storage/inputs/recordings.ts';
+import { inputUses, type MediaUse } from '../../storage/media-types.ts';
 import type { Context } from '../context.ts';
 import { receiveForm, type FormRules, type ReceivedForm } from '../http/multipart.ts';
 import { Readable } from 'node:stream';
@@ -15,7 +16,7 @@ import type { Capability } from '../../studio/capabilities/capability.ts';
 import { readJson } from '../http/json-body.ts';
 import { parseWith } from '../../domain/parsing.ts';
 import { parseMetadata } from '../../domain/metadata.ts';
-import { findRecordings, type ParsedRequest } from '../../studio/requests/request-draft.ts';
+import type { ParsedRequest } from '../../studio/requests/request-draft.ts';
 import { parseWebhook } from '../../studio/requests/webhook-fields.ts';
 import { resumeRequest, type ResumeRequest } from '../../studio/pipelines/resume.ts';
 
@@ -119,7 +120,7 @@ async function receiveDataUrls(
     const idempotencyKey = parseIdempotencyKey(ctx);
     await requestFiles.throwIfOverQuota({ organizationId, bytes: bytes.length, idempotencyKey });
     const stream = Object.assign(Readable.from([bytes]), { truncated: false });
-    const pendingFile = requestFiles.receiveMedia({ field: path, stream }, caller);
+    const pendingFile = requestFiles.receiveMedia({ field: path, stream }, caller, findUse(path));
     onReceiving(pendingFile);
     const file = await pendingFile;
     receivedFiles.set(file.contentId, file);
@@ -139,6 +140,13 @@ async function receiveDataUrls(
       return replaceUrls(request, (text) => Promise.resolve(fileIds.get(text) ?? text));
     },
   };
+}
+
+/** Returns the use of the file in a field, which the field's name tells: `imageUrls.0`, `videoUrl`. */
+function findUse(path: string): MediaUse | undefined {
+  const [, medium = ''] = /(?:^|\.)(image|mask|video|audio)Urls?(?:\.\d+)?$/.exec(path) ?? [];
+  const uses: Readonly<Record<string, MediaUse>> = { ...inputUses, mask: 'picture' };
+  return uses[medium];
 }
 
 /** Pattern of the padding at the end of base64 data. */
@@ -196,7 +204,6 @@ async function replaceUrls<Fields extends Record<string, unknown>>(
 
 /** Services needed to read a request. */
 export interface ReadingDeps extends FileReceiver {
-  recordings: Recordings;
   outbound: Outbound;
 }
 
@@ -223,7 +230,8 @@ export async function readRequest(
   const request = parseWith(capability.request, fields);
   const webhook = parseWebhook({ webhookUrl, webhookEvents }, deps.outbound);
   const metadata = parseMetadata(pairs);
-  return { webhook, metadata, ...addCompletion(ctx, capability, { request, store, ...deps }) };
+  const storeFiles = store && (async () => ({ request: await store(request) }));
+  return { request, webhook, metadata, ...(storeFiles && { storeFiles }) };
 }
 
 /** Reads the body of a request that resumes a pipeline. @throws GatewayError INVALID_REQUEST, … */
@@ -237,45 +245,10 @@ export async function readResume(
   return { resume, options: { webhook, metadata: parseMetadata(metadata) } };
 }
 
-/** Returns a request without files, with a function that finds its recordings. */
-export const completeRequest = (
-  ctx: Context,
-  capability: Capability,
-  deps: { request: JsonObject; recordings: Recordings },
-): Pick<ParsedRequest, 'request' | 'storeFiles'> =>
-  addCompletion(ctx, capability, { store: null, ...deps });
-
-/**
- * Returns the request, with a `storeFiles` function that stores its `data:` URLs and finds its
- * recording.
- * @throws GatewayError if the request needs a recording but names none, or more than one
- */
-function addCompletion(
-  ctx: Context,
-  capability: Capability,
-  {
-    request,
-    store,
-    recordings,
-  }: { request: JsonObject; store: ReceivedDataUrls['store']; recordings: Recordings },
-): Pick<ParsedRequest, 'request' | 'storeFiles'> {
-  // Rejects invalid recording sources before the request claims its Idempotency-Key.
-  const sources = capability.recordings?.(request) ?? [];
-  if (sources.length === 0 && !store) return { request };
-  const { organizationId } = ctx.state.caller;
-  return {
-    request,
-    async storeFiles(copies) {
-      const storedRequest = store ? await store(request) : request;
-      return findRecordings(capability, storedRequest, { recordings, organizationId, copies });
-    },
-  };
-}
-
 async function readForm(
   ctx: Context,
   capability: Capability,
-  { recordings, outbound, ...receiver }: ReadingDeps,
+  { outbound, ...receiver }: ReadingDeps,
 ): Promise<ParsedRequest> {
   const { field = '', bytesMax = 0 } = capability.upload ?? {};
   const { texts, files } = await receiveFiles(ctx, receiver, {
@@ -295,12 +268,7 @@ async function readForm(
     // A missing file must be reported before unknown fields.
     capability.recordings?.(fieldsWithAsync);
     const request = parseWith(capability.request, fieldsWithAsync, 'form');
-    const store = null;
-    return {
-      webhook,
-      metadata,
-      ...addCompletion(ctx, capability, { request, store, recordings }),
-    };
+    return { request, webhook, metadata };
   }
   if (texts['fileId'] !== undefined) {
     const message = `cannot be used together: send ${field} or fileId`;
@@ -313,9 +281,7 @@ async function readForm(
     { ...fileName, ...fieldsWithAsync, fileId },
     'form',
   );
-  // Throws if the request names a recording in addition to the file.
-  capability.recordings?.(request);
-  return { request, webhook, metadata, storeFiles: createRecordingStore(request, file.stored) };
+  return { request, webhook, metadata, storeFiles: createRecordingStore(file.stored) };
 }
 
 /**
@@ -327,14 +293,15 @@ export function parseCapabilityFields(capability: Capability, fields: object): P
 }
 
 /** Creates the `storeFiles` function of a request that contains its recording as a file. */
-export function createRecordingStore(
-  request: JsonObject,
-  { store, durationSeconds, sizeBytes, type }: ReceivedFile,
-): NonNullable<ParsedRequest['storeFiles']> {
+export function createRecordingStore({
+  store,
+  durationSeconds,
+  sizeBytes,
+  type,
+}: ReceivedFile): NonNullable<ParsedRequest['storeFiles']> {
   return async () => {
     const { storageKey } = await store();
     return {
-      request,
       recordings: [
         { kind: 'file', storageKey, durationSeconds: durationSeconds ?? 0, sizeBytes, type },
       ],

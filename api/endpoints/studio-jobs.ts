@@ -13,7 +13,7 @@ import { closedSignal } from '../middleware/request-shares.ts';
 import { cancelJob } from '../../studio/jobs/job-endings.ts';
 import { stepSchema, listSteps } from '../../studio/jobs/job-explanation.ts';
 import { describeJob } from '../../studio/jobs/job-statement.ts';
-import { toData, toPage, dataSchema, pageSchema, pathId, time } from './fields.ts';
+import { toData, toPage, dataSchema, pageSchema, pathId, showInTurns, time } from './fields.ts';
 import { jobFilter, toJobFilter } from './job-fields.ts';
 import { defineEndpoint, defineSection, type EndpointCall } from './endpoint.ts';
 
@@ -168,12 +168,8 @@ export const studioJobs = defineSection('Jobs', {
         beforeId: query.cursor,
         limit: query.limit + 1,
       });
-      const { data, ...rest } = toPage(rows, {
-        limit: query.limit,
-        cursor: 'id',
-        show: view.resource,
-      });
-      return { ...rest, data: await Promise.all(data) };
+      const page = toPage(rows, { limit: query.limit, cursor: 'id', show: (job) => job });
+      return { ...page, data: await showInTurns(caller.organizationId, page.data, view.resource) };
     },
   }),
 

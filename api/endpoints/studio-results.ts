@@ -99,8 +99,9 @@ export function throwIfFailed({ id, error }: JobRecord): void {
  * (providers/error-responses.ts), or the whole message.
  */
 function listRejectedFields(message: string): ErrorDetail[] {
-  const [, list] = /\((.*)\)$/.exec(message) ?? [];
-  if (list === undefined) return [{ path: '(body)', message }];
+  const start = message.indexOf('(');
+  if (start < 0 || !message.endsWith(')')) return [{ path: '(body)', message }];
+  const list = message.slice(start + 1, -1);
   return list.split('; ').map((entry) => {
     const [, path = '(body)', reason = entry] = /^([\w.]+)(?:: (.*))?$/.exec(entry) ?? [];
     return { path, message: reason === path ? 'was rejected by the provider' : reason };

@@ -3,10 +3,11 @@ import { z } from 'zod';
 import { type ErrorCode, assert } from '../../domain/errors.ts';
 import { getRequiredScope, type Capability } from '../../studio/capabilities/capability.ts';
 import { creditsSchema } from '../../studio/jobs/job-view.ts';
-import { jobKinds, pipelines } from '../../studio/capabilities/capability-registry.ts';
+import { jobKinds } from '../../studio/pipelines/job-kinds.ts';
+import { pipelines } from '../../studio/pipelines/pipeline-requests.ts';
 import { resumePipeline, resumeRequest } from '../../studio/pipelines/resume.ts';
 import type { Composition } from '../composition.ts';
-import { completeRequest, readResume } from './studio-body.ts';
+import { readResume } from './studio-body.ts';
 import { findJob, jobPath, jobRequest } from './studio-jobs.ts';
 import { metadataFields } from '../../domain/metadata.ts';
 import { estimateBody, submitRequest, type RequestOptions } from './studio-requests.ts';
@@ -140,17 +141,15 @@ export const resumePipelines = defineSection('Studio: pipelines', {
         parsed.resume,
         services,
       );
-      const readBody = (): ParsedRequest => {
-        const { storeFiles } = completeRequest(ctx, capability, { request, ...services });
-        return {
-          ...parsed.options,
-          request,
-          async storeFiles(copies) {
-            await checkFiles();
-            return storeFiles ? storeFiles(copies) : { request };
-          },
-        };
-      };
+      const readBody = (): ParsedRequest => ({
+        ...parsed.options,
+        request,
+        async storeFiles() {
+          await checkFiles();
+          // The texts of the steps are known from here on, so the request is planned again.
+          return { request };
+        },
+      });
       return submitAndRespond(ctx, { capability, readBody }, services);
     },
   }),

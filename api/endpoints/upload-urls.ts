@@ -6,6 +6,7 @@ import {
   listAccepted,
   type MediaType,
 } from '../../storage/media-types.ts';
+import { findRefused } from '../../storage/refused-formats.ts';
 import { untypedExtension } from '../../storage/storage.ts';
 import { fieldError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
@@ -87,7 +88,10 @@ export const uploadUrls = defineSection('Storage', {
       }
       const { organizationId, keyId } = caller;
       const fileId = newId('upload');
-      const storageKey = `${organizationId}/${fileId}.${type?.extension ?? untypedExtension}`;
+      // A converted file is stored as JPEG; until then, its bytes decide what it is.
+      const stored = type?.isConverted ? findMediaType('jpg') : type;
+      const declared = type?.isConverted ? undefined : type;
+      const storageKey = `${organizationId}/${fileId}.${stored?.extension ?? untypedExtension}`;
       const signedUpload = await storage.signUpload({
         key: storageKey,
         sizeBytes,
@@ -98,7 +102,7 @@ export const uploadUrls = defineSection('Storage', {
         organizationId,
         keyId,
         storageKey,
-        contentType: type?.contentType ?? null,
+        contentType: declared?.contentType ?? null,
         sizeBytes,
         bytesMax: sizeBytes ?? maxBytes,
         filename: body.filename ?? null,
@@ -124,7 +128,11 @@ export const uploadUrls = defineSection('Storage', {
 });
 
 function reject(path: string, found: string): never {
-  throw fieldError('UNSUPPORTED_MEDIA_TYPE', path, `is ${found}; accepted are ${listAccepted()}`);
+  const refused = findRefused(found);
+  const remedy = refused ? `; ${refused.advice}` : '';
+  const name = refused?.name ?? found;
+  const message = `is ${name}; accepted are ${listAccepted()}${remedy}`;
+  throw fieldError('UNSUPPORTED_MEDIA_TYPE', path, message);
 }
 
 /** Extensions and subtypes of files that contain text or code, never media. */
@@ -147,9 +155,11 @@ function findDeclaredType({
     if (!isMedia && name !== 'application/ogg' && name !== 'application/octet-stream') {
       return reject('contentType', name);
     }
+    if (findRefused(name)) return reject('contentType', name);
     return findMediaType(contentType);
   }
-  const [, extension = ''] = /\.([^./\\]+)$/.exec(filename ?? '') ?? [];
-  if (textFormats.has(extension.toLowerCase())) return reject('filename', extension);
+  const [, written = ''] = /\.([^./\\]+)$/.exec(filename ?? '') ?? [];
+  const extension = written.toLowerCase();
+  if (textFormats.has(extension) || findRefused(extension)) return reject('filename', extension);
   return findMediaType(extension);
 }

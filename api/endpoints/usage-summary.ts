@@ -1,5 +1,5 @@
 /**
- * GET /api/v1/usage/summary: sums up usage by day, model, key, type and metadata, as JSON or CSV.
+ * GET /api/v1/usage/summary: sums up usage by day, month, model, key, type and metadata, as JSON or CSV.
  */
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
@@ -7,7 +7,9 @@ import type { UsageGroup, UsageSum } from '../../ledger/usage-sums.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { isoTime, toResponse } from '../../domain/json.ts';
 import { isMetadataName } from '../../domain/metadata.ts';
-import { time, toRecordFilter } from './fields.ts';
+import type { RecordFilter } from '../../platform/record-lists.ts';
+import { csvFields, escapeFormula, formatCsvHeader, formatCsvRow } from '../http/csv.ts';
+import { parseMs, time, toRecordFilter } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 import { usageFilter } from './usage.ts';
 
@@ -18,7 +20,7 @@ const defaultDays = 30;
 const daysMax = 366;
 const rowsMax = 10_000;
 const groupsMax = 5;
-const groupNames = ['day', 'model', 'key', 'type'] as const;
+const groupNames = ['day', 'month', 'model', 'key', 'type'] as const;
 const groupRule = `must be a comma-separated list of at most ${groupsMax} different names: ${groupNames.join(', ')} or metadata.<name>`;
 
 const groupBy = z
@@ -38,26 +40,41 @@ function isGroup(name: string): name is UsageGroup {
 const query = z.strictObject({
   groupBy: groupBy.prefault('day').meta({
     description:
-      'Up to 5 comma-separated names: `day` (UTC), `model`, `key`, `type` or `metadata.<name>`.',
+      'Up to 5 comma-separated names: `day` (UTC), `month` (UTC), `model`, `key`, `type` or `metadata.<name>`.',
     example: 'day,model,metadata.team',
   }),
+  by: z.enum(['created', 'booked']).default('created').meta({
+    description:
+      'Time at which an amount counts: `created`, when its job or chat was created; `booked`, when it was charged or refunded, so that a later refund changes no earlier day. `booked` requires `after` and `before` at midnight UTC, and has no metadata.',
+  }),
   ...usageFilter,
+  after: usageFilter.after.meta({
+    description:
+      'Start of the period, inclusive: the report of a month and that of the next one neither overlap nor omit anything.',
+  }),
   format: z
     .enum(['json', 'csv'])
     .optional()
     .meta({ description: 'Format of the response; overrides the Accept header.' }),
+  ...csvFields,
 });
 
 const sums = {
-  requests: z
-    .int()
-    .meta({ description: 'Number of jobs and chats, including those that were not charged.' }),
+  requests: z.int().meta({
+    description:
+      'Number of jobs and chats, including those that were not charged; with `by=booked` those that ended.',
+  }),
   credits: z.number().meta({ description: 'Credits charged, less refunds.' }),
   inputTokens: z.int(),
   outputTokens: z.int(),
 };
 const summaryRow = z.object({
   day: z.iso.date().optional(),
+  month: z
+    .string()
+    .regex(/^\d{4}-\d\d$/)
+    .optional()
+    .meta({ example: '2026-01' }),
   model: z.string().nullable().optional(),
   keyId: z.string().optional(),
   type: z.string().optional(),
@@ -74,9 +91,9 @@ export const usageSummary = defineSection('Usage', {
   getUsageSummary: defineEndpoint({
     route: 'GET /api/v1/usage/summary',
     scope: 'usage:read',
-    summary: 'Sum up usage by day, model, key, type or metadata',
+    summary: 'Sum up usage by day, month, model, key, type or metadata',
     description:
-      `The sums cover the time from \`after\` (default: ${defaultDays} days before \`before\`) to \`before\` (default: now), at most ${daysMax} days. With \`format=csv\` ` +
+      `The sums cover the time from \`after\` (inclusive; default: ${defaultDays} days before \`before\`) to \`before\` (exclusive; default: now), at most ${daysMax} days. With \`format=csv\` ` +
       'or `Accept: text/csv` the response is CSV, in which text that looks like a formula begins with an apostrophe.',
     request: { query },
     response: z.unknown(),
@@ -87,10 +104,19 @@ export const usageSummary = defineSection('Usage', {
         textTypes: ['text/csv'],
       },
     },
-    async handle({ ctx, caller, query: { groupBy: groups, format, ...selection } }, { usageSums }) {
-      const { afterMs, beforeMs, ...filter } = completePeriod(toRecordFilter(selection));
+    async handle(
+      { ctx, caller, query: { groupBy: groups, format, bom, ...selection } },
+      { usageSums },
+    ) {
+      const { by } = selection;
+      const { afterMs, beforeMs, ...filter } = completePeriod(
+        { ...toRecordFilter(selection), afterMs: parseMs(selection.after) },
+        by,
+      );
+      if (by === 'booked') throwIfNotBookable({ afterMs, beforeMs, ...filter }, groups);
       const sumsByGroup = await usageSums.sum(caller.organizationId, {
         ...filter,
+        by,
         type: selection.type,
         status: selection.status,
         afterMs,
@@ -107,7 +133,7 @@ export const usageSummary = defineSection('Usage', {
       ctx.vary('Accept');
       if (isCsvRequested(ctx, format)) {
         ctx.set('Content-Type', 'text/csv; charset=utf-8');
-        ctx.body = formatCsv(groups, sumsByGroup);
+        ctx.body = formatCsv(groups, sumsByGroup, bom);
         return undefined;
       }
       return {
@@ -131,14 +157,33 @@ function invalidRequestError(path: string, message: string): GatewayError {
  */
 function completePeriod<
   Filter extends { afterMs?: number | undefined; beforeMs?: number | undefined },
->(filter: Filter): Filter & { afterMs: number; beforeMs: number } {
-  const beforeMs = filter.beforeMs ?? Date.now();
+>(filter: Filter, by: 'created' | 'booked'): Filter & { afterMs: number; beforeMs: number } {
+  const now = Date.now();
+  // Booked sums are those of whole days.
+  const end = by === 'booked' ? (Math.floor(now / dayMs) + 1) * dayMs : now;
+  const beforeMs = filter.beforeMs ?? end;
   const afterMs = filter.afterMs ?? beforeMs - defaultDays * dayMs;
   if (afterMs >= beforeMs) throw invalidRequestError('after', 'must be earlier than before');
   if (beforeMs - afterMs > daysMax * dayMs) {
     throw invalidRequestError('after', `must be at most ${daysMax} days earlier than before`);
   }
   return { ...filter, afterMs, beforeMs };
+}
+
+/** @throws GatewayError INVALID_REQUEST if there are no booked sums of a period, filter and groups */
+function throwIfNotBookable(
+  { afterMs, beforeMs, metadata = {} }: RecordFilter & { afterMs: number; beforeMs: number },
+  groups: readonly UsageGroup[],
+): void {
+  for (const [name, ms] of Object.entries({ after: afterMs, before: beforeMs })) {
+    if (ms % dayMs !== 0) {
+      throw invalidRequestError(name, 'must be midnight UTC if `by` is `booked`');
+    }
+  }
+  const named = groups.some((group) => group.startsWith('metadata.'));
+  if (named || Object.keys(metadata).length > 0) {
+    throw invalidRequestError('by', 'must be `created` if `groupBy` or a filter names metadata');
+  }
 }
 
 function isCsvRequested(ctx: ParameterizedContext, format: 'json' | 'csv' | undefined): boolean {
@@ -178,19 +223,15 @@ function toColumnName(group: string): string {
   return group === 'key' ? 'keyId' : group;
 }
 
-function formatCsv(groups: readonly UsageGroup[], rows: readonly UsageSum[]): string {
-  const header = [...groups.map(toColumnName), ...Object.keys(sums)];
-  const lines = rows.map(({ keys, ...row }) => [...keys, ...Object.values(toResponse(row))]);
-  return [header, ...lines].map((cells) => `${cells.map(formatCell).join(',')}\r\n`).join('');
-}
-
-/**
- * Formats a CSV cell. Text is always quoted, so that spreadsheets that use another separator, such
- * as a semicolon, do not split it. Text that looks like a formula gets an apostrophe prefix, so
- * that spreadsheets do not execute it.
- */
-function formatCell(value: string | number | null): string {
-  if (typeof value !== 'string') return String(value ?? '');
-  const safeText = /^[=+\-@\t]/.test(value) ? `'${value}` : value;
-  return `"${safeText.replaceAll('"', '""')}"`;
+function formatCsv(
+  groups: readonly UsageGroup[],
+  rows: readonly UsageSum[],
+  bom: 'true' | 'false',
+): string {
+  const header = formatCsvHeader([...groups.map(toColumnName), ...Object.keys(sums)], bom);
+  const lines = rows.map(({ keys, ...row }) => {
+    const texts = keys.map((key) => (key === null ? null : escapeFormula(key)));
+    return formatCsvRow([...texts, ...Object.values(toResponse(row))]);
+  });
+  return header + lines.join('');
 }

@@ -143,5 +143,44 @@ export async function* readChunks(
     }
   } finally {
     timers.stop();
+    // Removes the listeners, so that the rest of the body can be discarded. A read may be pending.
+    void chunks.return?.();
   }
+}
+
+/** Maximum number of bytes of a rejected body that are discarded. */
+const discardedBytesMax = 256 * 1024 * 1024;
+/** Maximum time for which a rejected body is discarded, in milliseconds. */
+const discardTimeoutMs = 30_000;
+
+/** Returns whether a part of the body of a request has not arrived. */
+export function isBodyArriving({ headers, complete, destroyed }: IncomingMessage): boolean {
+  const hasBody =
+    Number(headers['content-length'] ?? 0) > 0 || headers['transfer-encoding'] !== undefined;
+  return hasBody && !complete && !destroyed;
+}
+
+/**
+ * Yields the response to a request whose body was rejected, and ends when the rest of the body has
+ * been discarded. A connection that is closed earlier shows many clients a network error instead of
+ * the response, because they are still sending. Closes it when the limits are exceeded.
+ */
+export async function* respondBeforeBodyEnds(
+  request: IncomingMessage,
+  response: string,
+): AsyncGenerator<string> {
+  yield response;
+  const { promise: ended, resolve: end } = Promise.withResolvers<void>();
+  const timers = startBodyTimers(() => end(), discardTimeoutMs);
+  let bytes = 0;
+  request.on('data', (chunk: Buffer) => {
+    timers.addBytes(chunk.length);
+    bytes += chunk.length;
+    if (bytes > discardedBytesMax) end();
+  });
+  for (const event of ['end', 'close', 'error']) request.once(event, () => end());
+  request.resume();
+  await ended;
+  timers.stop();
+  if (!request.complete) request.destroy();
 }

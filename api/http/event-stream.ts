@@ -5,17 +5,14 @@
 import type { ServerResponse } from 'node:http';
 import type { PassThrough } from 'node:stream';
 import type { Context } from '../context.ts';
+import { unbuffered } from './kept-answer.ts';
 
 /** Media type of an event stream. */
 export const eventStreamType = 'text/event-stream; charset=utf-8';
 
 /** Responds with the events that others write to a stream. */
 export function respondWithEvents(ctx: Context, events: PassThrough): void {
-  ctx.set({
-    'Content-Type': 'text/event-stream',
-    'Cache-Control': 'no-cache, no-transform',
-    'X-Accel-Buffering': 'no',
-  });
+  ctx.set({ 'Content-Type': 'text/event-stream', ...unbuffered });
   ctx.status = 200;
   ctx.body = events;
 }

@@ -49,7 +49,7 @@ function* listIgnored(schema: z.core.$ZodType, value: unknown, prefix: string): 
     if (fieldSchema) yield* listIgnored(fieldSchema, field, `${prefix}${name}.`);
     else {
       // The fields `metadata[a]` and `metadata[b]` of a form are `metadata` in JSON.
-      const listed = name.replace(/\[.*$/, '');
+      const [listed = ''] = name.split('[', 1);
       if (listedName.test(listed))
         yield prefix + (Object.hasOwn(object.shape, listed) ? name : listed);
     }

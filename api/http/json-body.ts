@@ -2,8 +2,9 @@
 import { GatewayError, fieldError } from '../../domain/errors.ts';
 import type { IncomingHttpHeaders, IncomingMessage } from 'node:http';
 import { setImmediate as serveOtherRequests } from 'node:timers/promises';
+import { parseExact } from '../../domain/exact-numbers.ts';
 import { findUnstorable, isRecord, isStorable } from '../../domain/json.ts';
-import { createShares } from '../../platform/shares.ts';
+import { runInTurn } from '../../platform/work-turns.ts';
 import type { Context } from '../context.ts';
 import { readChunks } from './connections.ts';
 import { countBytes, findOwner } from '../middleware/request-shares.ts';
@@ -219,8 +220,8 @@ export async function readBody(
     });
   } catch (error) {
     ctx.state.releaseBytes('body');
-    // Closes the connection without reading the rest of the body. If the client should retry, the
-    // rest is read, because many clients read a response only after they have sent everything.
+    // Lets clients that read the response stop sending. A client that should retry may keep the
+    // connection.
     const isRetryable = error instanceof GatewayError && error.retryAfterSeconds !== undefined;
     if (!isRetryable) ctx.set('Connection', 'close');
     throw error;
@@ -264,22 +265,25 @@ interface JsonLimits {
   valuesMax?: number | undefined;
   /** Called before a text that Postgres cannot store is rejected. */
   repair?: BodyRepair | undefined;
+  /** Names of the fields in which numbers keep their digits. */
+  exactFields?: ReadonlySet<string> | undefined;
 }
 
 /** Reads a JSON object. @throws GatewayError INVALID_REQUEST, and the errors of `readBody` */
 export async function readJson(
   ctx: Context,
-  { bytesMax = jsonBytesMax, valuesMax, repair }: JsonLimits = {},
+  { bytesMax = jsonBytesMax, valuesMax, repair, exactFields }: JsonLimits = {},
 ): Promise<Record<string, unknown>> {
   if (!isJson(ctx.headers)) {
     throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', 'Send the body as application/json.');
   }
   const meter = new JsonMeter(valuesMax);
   const bytes = await readBody(ctx, bytesMax, (chunk) => meter.count(chunk));
-  if (bytes.length <= oneStepBytesMax) return checkStorable(parseObject(decodeUtf8(bytes)), repair);
+  if (bytes.length <= oneStepBytesMax)
+    return checkStorable(parseObject(decodeUtf8(bytes), exactFields), repair);
   const owner = findOwner(ctx);
   const text = await runInTurn(owner, () => decodeUtf8(bytes));
-  const value = await runInTurn(owner, () => parseObject(text));
+  const value = await runInTurn(owner, () => parseObject(text, exactFields));
   await runInTurn(owner, () => checkStorable(value, repair));
   await serveOtherRequests();
   return value;
@@ -294,27 +298,6 @@ export function parseJsonLine(line: Buffer): Record<string, unknown> {
   return checkStorable(parseObject(decodeUtf8(line)));
 }
 
-/** Limiter that lets one large body be parsed at a time. */
-const parseTurns = createShares(1);
-/** Maximum time that a large body waits for its next parsing step, in milliseconds. */
-const turnWaitMs = 60_000;
-
-/**
- * Runs one parsing step of a large body. Other requests are served between two steps, and the
- * owners of large bodies take turns.
- * @throws GatewayError SERVICE_UNAVAILABLE if the step waits longer than `turnWaitMs`
- */
-async function runInTurn<Result>(owner: string, run: () => Result): Promise<Result> {
-  const endTurn = await parseTurns.enter(owner, turnWaitMs);
-  if (!endTurn) throw new GatewayError('SERVICE_UNAVAILABLE', undefined, { retryAfterSeconds: 2 });
-  try {
-    await serveOtherRequests();
-    return run();
-  } finally {
-    endTurn();
-  }
-}
-
 const utf8 = new TextDecoder('utf-8', { fatal: true });
 
 function decodeUtf8(bytes: Buffer): string {
@@ -325,10 +308,10 @@ function decodeUtf8(bytes: Buffer): string {
   }
 }
 
-function parseObject(text: string): Record<string, unknown> {
+function parseObject(text: string, exactFields?: ReadonlySet<string>): Record<string, unknown> {
   let value: unknown;
   try {
-    value = JSON.parse(text);
+    value = exactFields?.size ? parseExact(text, exactFields) : JSON.parse(text);
   } catch {
     if (text.length > oneStepBytesMax) throw invalidBodyError('must be JSON');
     const { line, column } = findJsonError(text);

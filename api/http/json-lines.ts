@@ -4,7 +4,7 @@
  */
 import { createReadStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
-import { GatewayError, invalidFieldsError } from '../../domain/errors.ts';
+import { fieldError, GatewayError, invalidFieldsError } from '../../domain/errors.ts';
 import { fillSpoolFile } from '../../storage/spool.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { Context } from '../context.ts';
@@ -15,6 +15,8 @@ import { parseJsonLine } from './json-body.ts';
 /** Maximum size of a body, and of a line, in bytes. */
 const bodyBytesMax = 64 * 1024 * 1024;
 const lineBytesMax = 1024 * 1024;
+/** Maximum number of lines, including empty ones. */
+const linesMax = 20_000;
 
 const linesType = /^\s*application\/(?:x-ndjson|ndjson|jsonl|x-jsonlines)\s*(?:;|$)/i;
 
@@ -29,7 +31,7 @@ export type JsonLine = { line: number } & (
 
 /**
  * Receives a body and passes its lines to `read`. Empty lines are omitted.
- * @throws GatewayError PAYLOAD_TOO_LARGE, REQUEST_TIMEOUT, UNSUPPORTED_MEDIA_TYPE, CANCELED if the
+ * @throws GatewayError INVALID_REQUEST if there are more than `linesMax` lines; PAYLOAD_TOO_LARGE, REQUEST_TIMEOUT, UNSUPPORTED_MEDIA_TYPE, CANCELED if the
  * client hangs up, and the errors of `read`
  */
 export async function readJsonLines<Result>(
@@ -78,6 +80,10 @@ async function* parseLines(path: string): AsyncGenerator<JsonLine> {
   let number = 0;
   for await (const line of splitLines(path)) {
     number += 1;
+    if (number > linesMax) {
+      const message = `must have at most ${linesMax} lines, including empty ones`;
+      throw fieldError('INVALID_REQUEST', '(body)', message);
+    }
     const bytes =
       number === 1 && line?.subarray(0, 3).equals(byteOrderMark) ? line.subarray(3) : line;
     if (bytes && isBlank(bytes)) continue;

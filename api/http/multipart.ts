@@ -79,7 +79,7 @@ export async function receiveForm<Stored>(
     await rules.throwIfOverQuota({ organizationId, bytes, idempotencyKey });
     return await parseForm(ctx, rules);
   } catch (error) {
-    // The rest of the body is not read, so the connection cannot be used again.
+    // Lets clients that read the response stop sending.
     ctx.set('Connection', 'close');
     throw error;
   }

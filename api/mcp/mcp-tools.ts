@@ -10,12 +10,9 @@ import { bulkBody } from '../endpoints/bulk-requests.ts';
 import { jobRequest, studioJobs } from '../endpoints/studio-jobs.ts';
 import { studioModels, capabilitySchema } from '../endpoints/studio-models.ts';
 import { uploadUrls } from '../endpoints/upload-urls.ts';
-import {
-  capabilities,
-  findCapability,
-  jobKinds,
-  pipelines,
-} from '../../studio/capabilities/capability-registry.ts';
+import { capabilities } from '../../studio/capabilities/capability-registry.ts';
+import { findCapability, jobKinds } from '../../studio/pipelines/job-kinds.ts';
+import { pipelines } from '../../studio/pipelines/pipeline-requests.ts';
 import { listSchema } from '../endpoints/fields.ts';
 import { getRequiredScope } from '../../studio/capabilities/capability.ts';
 import { resumeRequest } from '../../studio/pipelines/resume.ts';

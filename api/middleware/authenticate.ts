@@ -9,8 +9,11 @@ import type { Context, Middleware } from '../context.ts';
 import type { Caller } from '../../identity/access.ts';
 import type { Endpoint } from '../endpoints/endpoint.ts';
 
-/** Pattern of a bearer credential. The scheme is case-insensitive (RFC 9110 §11.1). */
-const bearer = /^Bearer ([^\s]+)$/i;
+/**
+ * Pattern of a bearer credential. The scheme is case-insensitive, and several blanks may follow it
+ * (RFC 9110 §11.1, §11.4).
+ */
+const bearer = /^Bearer +([^\s]+)$/i;
 
 /**
  * Creates the middleware that finds the caller, sets the rate limit headers of the response, and
@@ -32,7 +35,7 @@ export function authenticate(
   }
   return async (ctx, next) => {
     const caller = await findCaller(ctx);
-    if (!caller) throw new GatewayError('Unauthorized', describeMissingKey(ctx, acceptsXApiKey));
+    if (!caller) throw new GatewayError('Unauthorized', describeCredentials(ctx, acceptsXApiKey));
     ctx.state.caller = caller;
     correlate({ organizationId: caller.organizationId });
     const { limit, remaining, resetAtMs } = access.findRate(caller);
@@ -50,14 +53,29 @@ export function authenticate(
 
 const isRead = ({ method }: Context): boolean => method === 'GET' || method === 'HEAD';
 
-/** Returns the message for a request without credentials; undefined if it has (invalid) ones. */
-function describeMissingKey(
-  { headers }: Context,
+/**
+ * Returns the message for credentials that are missing or have a wrong form. Undefined if the form is
+ * right, because a message about the key itself would tell whether it exists.
+ */
+function describeCredentials(
+  { req: { headersDistinct: headers } }: Context,
   acceptsXApiKey: boolean | undefined,
 ): string | undefined {
-  if (headers.authorization !== undefined || headers['x-api-key'] !== undefined) return undefined;
   const alternative = acceptsXApiKey ? ' or x-api-key: <key>' : '';
-  return `The request has no API key. Send the header Authorization: Bearer <key>${alternative}.`;
+  const advice = `Send the header Authorization: Bearer <key>${alternative}.`;
+  const { authorization = [], 'x-api-key': apiKeys = [] } = headers;
+  const [credentials = ''] = authorization;
+  if (authorization.length > 1) return `The request has several Authorization headers. ${advice}`;
+  if (authorization.length === 0) {
+    if (apiKeys.length === 0) return `The request has no API key. ${advice}`;
+    if (apiKeys.length > 1) return `The request has several x-api-key headers. ${advice}`;
+    return acceptsXApiKey ? undefined : `This endpoint does not read x-api-key. ${advice}`;
+  }
+  if (bearer.test(credentials)) return undefined;
+  if (/^(?:Bearer)?$/i.test(credentials)) return `The Authorization header has no key. ${advice}`;
+  return /^Bearer /i.test(credentials)
+    ? `The key in the Authorization header contains a blank. ${advice}`
+    : `The Authorization header does not begin with Bearer and a blank. ${advice}`;
 }
 
 /** Returns the key of the `Authorization` header. Undefined if there is none or more than one. */

@@ -1,10 +1,12 @@
 /** Converts thrown errors to error responses (spec §7). */
+import { Readable } from 'node:stream';
 import { ServiceError } from '@temporalio/client';
 import { GatewayError } from '../../domain/errors.ts';
 import { createSuggester } from '../../domain/field-messages.ts';
 import { isDatabaseUnavailable } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { Context, Middleware } from '../context.ts';
+import { isBodyArriving, respondBeforeBodyEnds } from '../http/connections.ts';
 import { errorFormatters, getStatus, type ErrorFormat } from '../../domain/error-bodies.ts';
 import { findSdkFormat } from './sdk-paths.ts';
 
@@ -105,5 +107,13 @@ function sendError(ctx: Context, error: GatewayError): void {
   if (error.retryAfterSeconds !== undefined)
     ctx.set('Retry-After', String(error.retryAfterSeconds));
   if (error.code === 'Unauthorized') ctx.set('WWW-Authenticate', 'Bearer');
-  ctx.body = errorFormatters[errorFormat](error, requestId);
+  const body = errorFormatters[errorFormat](error, requestId);
+  if (error.code === 'REQUEST_TIMEOUT' || !isBodyArriving(ctx.req)) {
+    ctx.body = body;
+    return;
+  }
+  const text = JSON.stringify(body);
+  ctx.type = 'json';
+  ctx.body = Readable.from(respondBeforeBodyEnds(ctx.req, text), { objectMode: false });
+  ctx.length = Buffer.byteLength(text);
 }

@@ -30,6 +30,8 @@ export interface ChatRequest {
   metadata: Record<string, string> | null;
   /** Paths of the known fields and items that are ignored, for `X-Ignored-Fields`. */
   ignored?: string[];
+  /** True if the answer shall not contain the reasoning of the model. */
+  excludesReasoning?: boolean;
   /** Tools that functions of the body stand for, by the name of the function. */
   toolForms?: Record<string, ToolForm>;
 }
@@ -52,6 +54,19 @@ export function repairAnswers(body: Record<string, unknown>): void {
     body[field] = items.map((item: Json) => (isAnswer(item) ? toStorable(item) : item));
   }
 }
+
+/**
+ * Names of the fields whose numbers keep their digits: arguments of tools, and schemas. Providers and
+ * callers receive them as they were sent.
+ */
+export const exactFields: ReadonlySet<string> = new Set([
+  'arguments',
+  'input',
+  'input_schema',
+  'json_schema',
+  'parameters',
+  'schema',
+]);
 
 /** Item types of the Responses API that a model makes. */
 const answerTypes: ReadonlySet<unknown> = new Set(['function_call', 'reasoning']);

@@ -4,7 +4,9 @@ import type { ChatBill, ChatRun } from '../chat-run.ts';
 import type { FailedTry } from '../candidates.ts';
 import type { TokenUsage } from '../bill.ts';
 import type { GatewayError } from '../../domain/errors.ts';
+import { formatEvent } from '../../domain/event-lines.ts';
 import { formatOpenaiError } from '../../domain/error-bodies.ts';
+import { asRecord } from '../../domain/json.ts';
 import type { ChatRequest } from './chat-fields.ts';
 
 /** Chat and request whose response a presentation formats. */
@@ -36,10 +38,6 @@ export const commentKeepalive = ': keepalive\n';
 
 const doneEvent = 'data: [DONE]\n\n';
 
-function formatEvent(data: unknown): string {
-  return `data: ${JSON.stringify(data)}\n\n`;
-}
-
 function formatServiceUsage(usage: TokenUsage) {
   const { inputTokens, outputTokens, cachedInputTokens, cacheWriteTokens, reasoningTokens } = usage;
   return {
@@ -55,7 +53,12 @@ function formatServiceUsage(usage: TokenUsage) {
 /** Formats the token usage twice: with OpenAI's field names and with the gateway's. */
 function formatBothUsages(usage: TokenUsage): Record<string, unknown> {
   const serviceUsage = formatServiceUsage(usage);
-  const { cachedInputTokens = 0, cacheWriteTokens = 0, reasoningTokens = 0 } = usage;
+  const {
+    cachedInputTokens = 0,
+    cacheWriteTokens = 0,
+    audioInputTokens = 0,
+    reasoningTokens = 0,
+  } = usage;
   return {
     prompt_tokens: serviceUsage.inputTokens,
     completion_tokens: serviceUsage.outputTokens,
@@ -63,8 +66,14 @@ function formatBothUsages(usage: TokenUsage): Record<string, unknown> {
     prompt_tokens_details: {
       cached_tokens: cachedInputTokens,
       cache_write_tokens: cacheWriteTokens,
+      audio_tokens: audioInputTokens,
     },
-    completion_tokens_details: { reasoning_tokens: reasoningTokens },
+    completion_tokens_details: {
+      reasoning_tokens: reasoningTokens,
+      audio_tokens: 0,
+      accepted_prediction_tokens: 0,
+      rejected_prediction_tokens: 0,
+    },
     ...serviceUsage,
   };
 }
@@ -115,20 +124,51 @@ export const servicePresentation: Presentation = {
     }),
 };
 
+type Fields = Record<string, unknown>;
+
+/** Returns a completion or a chunk without the reasoning of the model. */
+function withoutReasoning(answer: Fields): Fields {
+  const choices = Array.isArray(answer['choices']) ? answer['choices'].map(asRecord) : [];
+  return { ...answer, choices: choices.map(omitReasoning) };
+}
+
+function omitReasoning(choice: Fields): Fields {
+  const name = 'delta' in choice ? 'delta' : 'message';
+  const {
+    reasoning: _text,
+    reasoning_content: _content,
+    reasoning_details: _details,
+    ...rest
+  } = asRecord(choice[name]);
+  return { ...choice, [name]: rest };
+}
+
+/** Returns whether a chunk contains more than reasoning that was removed from it. */
+function hasContent({ choices }: Fields): boolean {
+  if (!Array.isArray(choices) || choices.length === 0) return true;
+  return choices.map(asRecord).some(({ delta, finish_reason: reason }) => {
+    return reason != null || Object.keys(asRecord(delta)).length > 0;
+  });
+}
+
 /** Format of POST /api/v1/chat/completions: OpenAI's, with the gateway's additional fields. */
 export const completionsPresentation: Presentation = {
   keepalive: commentKeepalive,
-  body: ({ chat }, { completion, text }, bill) =>
+  body: ({ chat, request }, { completion, text }, bill) =>
     JSON.stringify({
-      ...completion,
+      ...(request.excludesReasoning ? withoutReasoning(completion) : completion),
       ...formatIds(chat),
       content: text,
       usage: formatBothUsages(bill.usage),
       creditsConsumed: bill.creditsConsumed,
       ...formatTried(chat),
     }),
-  steps: ({ chat }, steps) =>
-    steps.map(({ chunk }) => formatEvent({ ...chunk, ...formatIds(chat) })).join(''),
+  steps: ({ chat, request }, steps) =>
+    steps
+      .map(({ chunk }) => (request.excludesReasoning ? withoutReasoning(chunk) : chunk))
+      .filter(hasContent)
+      .map((chunk) => formatEvent({ ...chunk, ...formatIds(chat) }))
+      .join(''),
   end({ chat, request }, bill) {
     if (!request.includeUsage) return doneEvent;
     return (

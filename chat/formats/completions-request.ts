@@ -269,6 +269,7 @@ export const openaiFields = {
   verbosity: z.enum(['low', 'medium', 'high']).nullish(),
   top_k: z.int().min(1).max(1000).nullish(),
   reasoning: reasoningSchema.nullish(),
+  include_reasoning: z.boolean().nullish(),
   thinking: thinkingSchema.nullish(),
   cache_control: cacheControlSchema.nullish(),
   // `modalities` and `service_tier` accept only values that mean the default.
@@ -327,6 +328,7 @@ const gatewayFields: ReadonlySet<string> = new Set([
   'metadata',
   'provider',
   'reasoning',
+  'include_reasoning',
   'reasoning_effort',
   'thinking',
   'stop',
@@ -350,6 +352,9 @@ function toRequest(wire: WireRequest): ChatRequest {
     stream: wire.stream ?? false,
     includeUsage: wire.stream_options?.include_usage ?? false,
     metadata: nullIfEmpty(wire.metadata),
+    ...((wire.reasoning?.exclude || wire.include_reasoning === false) && {
+      excludesReasoning: true,
+    }),
     body: {
       messages: wire.messages,
       ...options,

@@ -3,7 +3,7 @@
  * addresses of URLs are public, because providers fetch them, and signs URLs of uploaded pictures.
  */
 import type { ChatModel } from '../models.ts';
-import { iterateParts, type ChatBody, type ContentPart } from '../chat-body.ts';
+import { iterateParts, type ChatBody, type ChatMessage, type ContentPart } from '../chat-body.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { formatReceived } from '../../domain/field-messages.ts';
 import { isId } from '../../domain/ids.ts';
@@ -233,8 +233,13 @@ function checkUrl(url: string, path: string, outbound: Outbound): void {
   }
 }
 
-/** Lifetime of the signed URL of a picture, in milliseconds. */
+/** Minimum lifetime of the signed URL of a picture, in milliseconds. */
 const urlTtlMs = 3_600_000;
+/**
+ * Time for which the signed URL of a picture stays the same, in milliseconds. With another URL, the
+ * provider would not find the conversation in its prompt cache.
+ */
+const urlStepMs = 24 * 3_600_000;
 
 /** Returns whether a part is an uploaded picture, referenced by its file id. */
 function isUpload(part: ContentPart): part is Extract<ContentPart, { type: 'image_url' }> {
@@ -251,15 +256,24 @@ export async function signUploads(
   { inputs, storage }: { inputs: Inputs; storage: Storage },
 ): Promise<ChatRequest> {
   if (![...iterateParts(request.body)].some(isUpload)) return request;
-  const body = structuredClone(request.body);
-  for (const part of iterateParts(body)) {
-    if (!isUpload(part)) continue;
+  const sign = async (part: ContentPart): Promise<ContentPart> => {
+    if (!isUpload(part)) return part;
     const field = `${part.path}.file_id`;
     const source = { field, url: part.image_url.url, medium: 'image' as const };
     const input = await inputs.resolve(source, caller.organizationId);
-    if (input.kind === 'file') {
-      part.image_url.url = await storage.urlOf(input.storageKey, urlTtlMs);
+    if (input.kind !== 'file') return part;
+    const url = await storage.urlOf(input.storageKey, urlTtlMs, urlStepMs);
+    return { ...part, image_url: { ...part.image_url, url } };
+  };
+  const messages: ChatMessage[] = [];
+  for (const message of request.body.messages) {
+    if (message.role === 'assistant' || typeof message.content === 'string') {
+      messages.push(message);
+      continue;
     }
+    const content: ContentPart[] = [];
+    for (const part of message.content) content.push(await sign(part));
+    messages.push({ ...message, content });
   }
-  return { ...request, body };
+  return { ...request, body: { ...request.body, messages } };
 }

@@ -1,8 +1,10 @@
 /** Formats chats as messages and stream events of Anthropic's Messages API. */
 import type { TokenUsage } from '../bill.ts';
 import type { ChatBill } from '../chat-run.ts';
+import { parseExact } from '../../domain/exact-numbers.ts';
 import { asRecord, asText, isRecord, toStorable, type Json } from '../../domain/json.ts';
 import { formatAnthropicError } from '../../domain/error-bodies.ts';
+import { formatEvent } from '../../domain/event-lines.ts';
 import { formatTried, type Presentation, type ChatContext } from './completions-answer.ts';
 import { readToolCalls, readFirstMessage, type ToolCallPiece } from './chat-fields.ts';
 import {
@@ -120,8 +122,8 @@ function collectContent(events: readonly MessageEvent[]): object[] {
 
 function parseToolInput(json: string): Record<string, unknown> {
   try {
-    const parsed: Json = JSON.parse(json);
-    const input = toStorable(parsed);
+    // oxlint-disable-next-line no-unsafe-type-assertion -- the result of parsing JSON
+    const input = toStorable(parseExact(json) as Json);
     if (isRecord(input)) return input;
   } catch {
     // A model may write invalid JSON as arguments; the caller then receives them as text.
@@ -170,9 +172,8 @@ function formatUsageAndCredits(
   return { usage: formatUsage(usage), creditsConsumed, ...formatTried(chat) };
 }
 
-function formatEvent({ type, ...data }: MessageEvent): string {
-  return `event: ${type}\ndata: ${JSON.stringify({ type, ...data })}\n\n`;
-}
+const format = (events: readonly MessageEvent[]): string =>
+  events.map((event) => formatEvent(event, event.type)).join('');
 
 /** Creates the presentation of one chat, which keeps the open content block. */
 export function createMessagesPresentation(): Presentation {
@@ -190,9 +191,8 @@ export function createMessagesPresentation(): Presentation {
     };
     return [{ type: 'message_start', message }];
   };
-  const format = (events: readonly MessageEvent[]): string => events.map(formatEvent).join('');
   return {
-    keepalive: formatEvent({ type: 'ping' }),
+    keepalive: formatEvent({ type: 'ping' }, 'ping'),
     body: (context, answer, bill) =>
       JSON.stringify({
         ...formatMessageHead(context),
@@ -214,10 +214,13 @@ export function createMessagesPresentation(): Presentation {
         { type: 'message_stop' },
       ]),
     failure: ({ requestId }, error, bill) =>
-      formatEvent({
-        ...formatAnthropicError(error, requestId),
-        type: 'error',
-        ...(bill && { creditsConsumed: bill.creditsConsumed }),
-      }),
+      formatEvent(
+        {
+          ...formatAnthropicError(error, requestId),
+          type: 'error',
+          ...(bill && { creditsConsumed: bill.creditsConsumed }),
+        },
+        'error',
+      ),
   };
 }

@@ -38,6 +38,8 @@ import {
   isThinkingBudgetValid,
   thinkingBudgetIssue,
   thinkingSchema,
+  convertEffort,
+  convertThinking,
   decodeProviderData,
   readThoughtBlock,
 } from './reasoning.ts';
@@ -159,7 +161,7 @@ const wireRequest = z.object({
   stream: z.boolean().nullish(),
   temperature: z.number().min(0).max(1).nullish(),
   top_p: z.number().min(0).max(1).nullish(),
-  stop_sequences: z.array(z.string().max(1024)).max(4).nullish(),
+  stop_sequences: z.array(z.string().max(1024)).max(256).nullish(),
   tools: z.array(tool).max(512).nullish(),
   tool_choice: toolChoice.nullish(),
   metadata: z.object({ user_id: z.string().max(512).nullish() }).nullish(),
@@ -305,19 +307,17 @@ function convertToolCall(
 }
 
 function convertOptions(wire: WireRequest): Omit<ChatBody, 'messages'> {
-  const { effort, format } = wire.output_config ?? {};
+  const format = wire.output_config?.format;
   return {
     ...withoutNulls({
       temperature: wire.temperature,
       top_p: wire.top_p,
       top_k: wire.top_k,
       user: wire.metadata?.user_id,
-      reasoning_effort: effort,
       cache_control: wire.cache_control,
     }),
     ...convertStop(wire.stop_sequences),
-    // In Anthropic's API an effort alone does not enable reasoning; `thinking` does.
-    thinking: wire.thinking ?? { type: 'default' },
+    ...convertReasoning(wire),
     ...(format && {
       response_format: {
         type: 'json_schema',
@@ -326,6 +326,18 @@ function convertOptions(wire: WireRequest): Omit<ChatBody, 'messages'> {
     }),
     ...convertTools(wire),
   };
+}
+
+/** Converts the fields of reasoning. An effort alone does not enable it in Anthropic's API. */
+function convertReasoning({ thinking, output_config: config }: WireRequest): Partial<ChatBody> {
+  const effort = convertEffort(config?.effort, 'output_config.effort');
+  if (!thinking) {
+    const modeField = 'output_config.effort';
+    return effort.effort ? { reasoning: { mode: 'default', modeField, ...effort } } : {};
+  }
+  const { mode, ...fields } = convertThinking(thinking);
+  // Agents turn thinking off for all models, also for those that always reason.
+  return { reasoning: { mode: mode === 'off' ? 'off if possible' : mode, ...fields, ...effort } };
 }
 
 function convertTools({ tools, tool_choice: choice }: WireRequest): Partial<ChatBody> {

@@ -1,79 +1,106 @@
 /**
- * Parses the fields that request reasoning: Anthropic's `thinking`, and OpenRouter's `reasoning`.
+ * Parses the fields that request reasoning: `reasoning_effort` of OpenAI, `thinking` of Anthropic
+ * and of Z.ai, DeepSeek and Moonshot AI, and `reasoning` of OpenRouter.
  */
 import { z } from 'zod';
-import type { Thinking, Thought } from '../chat-body.ts';
+import type { Reasoning, Thought } from '../chat-body.ts';
 import { readThought } from '../answer-blocks.ts';
 import { isRecord, asText } from '../../domain/json.ts';
 import { anyJsonObject } from '../../domain/body-schema.ts';
 
-/** Schema of a reasoning budget in tokens. Anthropic requires at least 1024. */
-const budget = z.int().min(1024);
+/** Minimum of a reasoning budget in tokens at Anthropic. */
+const budgetMin = 1024;
 
-/** Schema of Anthropic's `thinking`. */
-export const thinkingSchema = z.discriminatedUnion(
-  'type',
-  [
-    z.object({ type: z.literal('enabled'), budget_tokens: budget }),
-    z.object({ type: z.literal('adaptive') }),
-    z.object({ type: z.literal('disabled') }),
-  ],
-  { error: 'must be one of enabled, adaptive, disabled' },
-);
+/**
+ * Schema of `thinking`. Anthropic requires a budget with `enabled`; Z.ai, DeepSeek and Moonshot AI
+ * know none.
+ */
+export const thinkingSchema = z
+  .object({
+    type: z.enum(['enabled', 'adaptive', 'disabled'], 'must be one of enabled, adaptive, disabled'),
+    budget_tokens: z.int().nullish(),
+  })
+  .refine(({ type, budget_tokens: budget }) => type === 'disabled' || !isTooSmall(budget), {
+    path: ['budget_tokens'],
+    message: `must be at least ${budgetMin}`,
+  });
+
+const isTooSmall = (budget: number | null | undefined): boolean =>
+  budget != null && budget < budgetMin;
 
 /** Schema of `reasoning_effort` in OpenAI's API. */
 export const effortSchema = z.enum(['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max']);
 
-/** Schema of OpenRouter's `reasoning`, which contains an effort or a budget in tokens. */
+/**
+ * Schema of OpenRouter's `reasoning`, which contains an effort or a budget in tokens. With
+ * `exclude`, the model reasons, and the answer does not contain the reasoning.
+ */
 export const reasoningSchema = z
   .object({
     effort: effortSchema.nullish(),
-    max_tokens: budget.nullish(),
+    max_tokens: z.int().min(1).nullish(),
     enabled: z.boolean().nullish(),
-    exclude: z.literal(false, 'must be false: reasoning is part of the answer').nullish(),
+    exclude: z.boolean().nullish(),
   })
   .refine((fields) => fields.effort == null || fields.max_tokens == null, {
     path: ['max_tokens'],
     message: 'cannot be used together with effort',
   });
 
+type Thinking = z.infer<typeof thinkingSchema>;
 interface ReasoningRequest {
-  thinking?: z.infer<typeof thinkingSchema> | null | undefined;
+  thinking?: Thinking | null | undefined;
   reasoning?: z.infer<typeof reasoningSchema> | null | undefined;
-  reasoning_effort?: string | null | undefined;
+  reasoning_effort?: z.infer<typeof effortSchema> | null | undefined;
 }
 
-/** Converts the reasoning fields of a request to the fields of the internal request. */
+const modes = { enabled: 'on', adaptive: 'adaptive', disabled: 'off' } as const;
+
+/** Converts the reasoning fields of OpenAI, OpenRouter and others. `thinking` takes precedence. */
 export function convertReasoning({
-  thinking: sentThinking,
+  thinking,
   reasoning: fields,
-  reasoning_effort,
-}: ReasoningRequest): {
-  thinking?: Thinking;
-  reasoning_effort?: string;
-} {
-  const { effort: fieldEffort, max_tokens: tokens, enabled } = fields ?? {};
-  const isOnlyEnabled = enabled === true && fieldEffort == null && tokens == null && !sentThinking;
-  const chosenEffort = reasoning_effort ?? fieldEffort ?? (isOnlyEnabled ? 'medium' : undefined);
-  const chosenThinking = sentThinking ?? convertThinkingBudget(tokens, enabled);
+  reasoning_effort: ownEffort,
+}: ReasoningRequest): { reasoning?: Reasoning } {
+  const sentEffort = ownEffort ?? fields?.effort;
+  const effortField = ownEffort == null ? 'reasoning.effort' : 'reasoning_effort';
+  const chosenEffort = convertEffort(sentEffort, effortField);
+  if (thinking) return { reasoning: { ...convertThinking(thinking), ...chosenEffort } };
+  const { max_tokens: tokens, enabled } = fields ?? {};
+  if (enabled === false) return { reasoning: { mode: 'off', modeField: 'reasoning.enabled' } };
+  if (tokens != null) {
+    const budgetTokens = Math.max(tokens, budgetMin);
+    const modeField = 'reasoning.max_tokens';
+    return { reasoning: { mode: 'on', modeField, budgetTokens, ...chosenEffort } };
+  }
+  if (sentEffort != null) {
+    const mode = sentEffort === 'none' ? 'off' : 'on';
+    return { reasoning: { mode, modeField: effortField, ...chosenEffort } };
+  }
+  return enabled ? { reasoning: { mode: 'on', modeField: 'reasoning.enabled' } } : {};
+}
+
+/** Converts `thinking` to a mode and a budget. */
+export function convertThinking({ type, budget_tokens: budget }: Thinking) {
   return {
-    ...(chosenEffort !== undefined && { reasoning_effort: chosenEffort }),
-    ...(chosenThinking && { thinking: chosenThinking }),
+    mode: modes[type],
+    modeField: 'thinking',
+    ...(type !== 'disabled' && budget != null && { budgetTokens: budget }),
   };
 }
 
-function convertThinkingBudget(
-  tokens: number | null | undefined,
-  enabled: boolean | null | undefined,
-) {
-  if (tokens != null) return { type: 'enabled' as const, budget_tokens: tokens };
-  return enabled === false ? { type: 'disabled' as const } : null;
+/** Converts an effort. `none` is a mode, and no effort. */
+export function convertEffort(
+  effort: z.infer<typeof effortSchema> | null | undefined,
+  effortField: string,
+): Pick<Reasoning, 'effort' | 'effortField'> {
+  return effort == null || effort === 'none' ? {} : { effort, effortField };
 }
 
 interface LimitedRequest {
   max_tokens?: number | null | undefined;
   max_completion_tokens?: number | null | undefined;
-  thinking?: z.infer<typeof thinkingSchema> | null | undefined;
+  thinking?: Thinking | null | undefined;
 }
 
 /**
@@ -82,7 +109,7 @@ interface LimitedRequest {
  */
 export function isThinkingBudgetValid(wire: LimitedRequest): boolean {
   const limit = wire.max_completion_tokens ?? wire.max_tokens ?? Infinity;
-  return wire.thinking?.type !== 'enabled' || wire.thinking.budget_tokens < limit;
+  return wire.thinking?.type !== 'enabled' || (wire.thinking.budget_tokens ?? 0) < limit;
 }
 
 /** Validation error for a reasoning budget that is not below `max_tokens`. */

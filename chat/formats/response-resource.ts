@@ -25,6 +25,7 @@ export function formatUsage({ usage }: ChatBill): object {
  */
 function formatSettings({ body, maxTokens, metadata }: ChatContext['request']): object {
   const { tools = [], tool_choice: choice = 'auto', response_format: format } = body;
+  const { mode, effort = null } = body.reasoning ?? {};
   return {
     frequency_penalty: body.frequency_penalty ?? 0,
     instructions: null,
@@ -34,7 +35,7 @@ function formatSettings({ body, maxTokens, metadata }: ChatContext['request']): 
     parallel_tool_calls: body.parallel_tool_calls ?? true,
     presence_penalty: body.presence_penalty ?? 0,
     prompt_cache_key: body.prompt_cache_key ?? null,
-    reasoning: { effort: body.reasoning_effort ?? null, summary: null },
+    reasoning: { effort: mode === 'off' ? 'none' : effort, summary: null },
     safety_identifier: body.safety_identifier ?? null,
     temperature: body.temperature ?? 1,
     text: {

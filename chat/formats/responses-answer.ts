@@ -7,6 +7,7 @@ import type { ChatBill } from '../chat-run.ts';
 import type { GatewayError } from '../../domain/errors.ts';
 import { asText, type JsonObject } from '../../domain/json.ts';
 import { toOpenaiCode, formatOpenaiError } from '../../domain/error-bodies.ts';
+import { formatEvent } from '../../domain/event-lines.ts';
 import {
   commentKeepalive,
   formatTried,
@@ -324,16 +325,16 @@ export function createResponsesPresentation(): Presentation {
   let restorer: ToolRestorer | null = null;
   let sequenceNumber = 0;
 
-  const formatEvent = ({ type, ...fields }: ResponseEvent): string => {
+  const formatNext = ({ type, ...fields }: ResponseEvent): string => {
     const data = { type, sequence_number: sequenceNumber, ...fields };
     sequenceNumber += 1;
-    return `event: ${type}\ndata: ${JSON.stringify(data)}\n\n`;
+    return formatEvent(data, type);
   };
   const formatEvents = (context: ChatContext, events: readonly ResponseEvent[]): string => {
     restorer ??= new ToolRestorer(context.request.toolForms);
     return events
       .flatMap((event) => restorer?.events(event) ?? [])
-      .map(formatEvent)
+      .map(formatNext)
       .join('');
   };
   /** Returns the output items, and at the first call also the events that start the stream. */
@@ -341,8 +342,8 @@ export function createResponsesPresentation(): Presentation {
     if (items) return { items, text: '' };
     items = new ResponseItems(context.chat.id);
     const response = formatResponse(context, createdAt, { status: 'in_progress', output: [] });
-    const created = formatEvent({ type: 'response.created', response });
-    return { items, text: created + formatEvent({ type: 'response.in_progress', response }) };
+    const created = formatNext({ type: 'response.created', response });
+    return { items, text: created + formatNext({ type: 'response.in_progress', response }) };
   };
 
   return {

@@ -19,7 +19,7 @@ import {
   textSchema,
   withoutNulls,
 } from './chat-fields.ts';
-import { effortSchema } from './reasoning.ts';
+import { convertReasoning, effortSchema } from './reasoning.ts';
 import { inputSchema } from './responses-input.ts';
 import { notStoredReason } from './responses-input.ts';
 import { flattenTools, ignoredTools, toFunctionName, toolsSchema } from './responses-tools.ts';
@@ -176,9 +176,9 @@ function convertOptions(wire: WireRequest): Omit<ChatBody, 'messages'> {
       prompt_cache_key: wire.prompt_cache_key,
       prompt_cache_retention: wire.prompt_cache_retention,
       safety_identifier: wire.safety_identifier,
-      reasoning_effort: reasoning?.effort,
       verbosity: output?.verbosity,
     }),
+    ...convertReasoning({ reasoning: reasoning && { effort: reasoning.effort } }),
     ...(format && format.type !== 'text' && { response_format: convertFormat(format) }),
   };
 }

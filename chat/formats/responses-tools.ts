@@ -6,11 +6,12 @@
  * Source: the types of the `openai` client (`Tool`, `ResponseCustomToolCall`,
  * `ResponseToolSearchCall`), and requests of Codex 0.171.0.
  */
-import { createHash } from 'node:crypto';
 import { z } from 'zod';
 import type { Tool } from '../chat-body.ts';
+import { parseExact } from '../../domain/exact-numbers.ts';
 import { asRecord, asText, isRecord } from '../../domain/json.ts';
 import { anyJsonObject } from '../../domain/body-schema.ts';
+import { nameLengthMax, shortenName } from '../protocols/tool-names.ts';
 import { textSchema, toolNameSchema, withoutNulls } from './chat-fields.ts';
 
 /** Tool of the caller that a function stands for. Plain functions have none. */
@@ -84,16 +85,11 @@ type SentTool = z.infer<typeof toolSchema>;
 
 /** Namespace of the functions that stand outside of every namespace. */
 const defaultNamespace = 'functions';
-/** Maximum length of a function's name at OpenAI. */
-const nameLengthMax = 64;
-
 /** Returns the name of the function that stands for a tool. */
 export function toFunctionName(name: string, namespace?: string | null): string {
   if (namespace == null || namespace === defaultNamespace) return name;
   const joined = `${namespace}__${name}`;
-  if (joined.length <= nameLengthMax) return joined;
-  const digest = createHash('sha256').update(joined).digest('hex').slice(0, 8);
-  return `${joined.slice(0, nameLengthMax - 9)}_${digest}`;
+  return joined.length <= nameLengthMax ? joined : shortenName(joined);
 }
 
 /** Converts tools to functions. A tool replaces an earlier one of the same name. */
@@ -166,7 +162,7 @@ function readInput(json: string): string {
 
 function parseArguments(json: string): Record<string, unknown> {
   try {
-    return asRecord(JSON.parse(json));
+    return asRecord(parseExact(json));
   } catch {
     return {};
   }

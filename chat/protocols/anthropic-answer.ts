@@ -10,6 +10,7 @@ import {
   parseReport,
   parseTokenCount,
   type AnswerReader,
+  type ExpectedResponse,
   type StreamEvent,
   type StreamStep,
 } from './protocol.ts';
@@ -42,8 +43,8 @@ export class AnthropicReader implements AnswerReader {
   #block: Block | null = null;
   #hasOutput = false;
 
-  constructor(provider: string) {
-    this.#choice = new StreamedChoice(provider);
+  constructor(response: ExpectedResponse) {
+    this.#choice = new StreamedChoice(response);
   }
 
   get complete(): boolean {

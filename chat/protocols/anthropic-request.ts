@@ -4,6 +4,8 @@
  */
 import type { ChatModel } from '../models.ts';
 import { fieldError } from '../../domain/errors.ts';
+import { formatReceived } from '../../domain/field-messages.ts';
+import { parseExact } from '../../domain/exact-numbers.ts';
 import { asText, isRecord, type JsonObject } from '../../domain/json.ts';
 import {
   type AssistantMessage,
@@ -17,7 +19,12 @@ import { toReasoning, toThinkingBlock } from './anthropic-thinking.ts';
 import { CallIds, callIdRules } from './call-ids.ts';
 import { pickHints, withoutHints } from './hints.ts';
 import { toReminder, unsupportedField, type ChatCall } from './protocol.ts';
-import { answerTool, toStructuredAnswer, type StructuredAnswer } from './structured-answer.ts';
+import {
+  answerTool,
+  convertStrictSchema,
+  toStructuredAnswer,
+  type StructuredAnswer,
+} from './structured-answer.ts';
 
 /** Fields that Anthropic's API lacks, with values that can be dropped without an effect. */
 const neutralValues: Readonly<Record<string, readonly unknown[]>> = {
@@ -39,8 +46,7 @@ const supportedFields: ReadonlySet<string> = new Set([
   'tool_choice',
   'parallel_tool_calls',
   'response_format',
-  'reasoning_effort',
-  'thinking',
+  'reasoning',
   'top_k',
   'cache_control',
 ]);
@@ -65,11 +71,15 @@ function throwIfUnsupported(body: ChatBody): void {
 export function encodeAnthropic(call: ChatCall): Record<string, unknown> {
   const { model, body, stream } = call;
   throwIfUnsupported(body);
+  checkCacheMarks(body);
   if (body.temperature !== undefined && body.temperature > 1) {
     throw unsupportedField('temperature', 'must be at most 1 for this model');
   }
   const { thinking, effort } = toReasoning(call);
-  const answer = toStructuredAnswer(call, thinking !== undefined);
+  const answer = toStructuredAnswer(
+    call,
+    thinking !== undefined && thinking['type'] !== 'disabled',
+  );
   const { user } = pickHints(model, body);
   const config = {
     ...(effort !== undefined && { effort }),
@@ -83,14 +93,39 @@ export function encodeAnthropic(call: ChatCall): Record<string, unknown> {
     temperature: body.temperature,
     top_p: body.top_p,
     top_k: body.top_k,
-    stop_sequences: body.stop === undefined ? undefined : [body.stop].flat(),
+    stop_sequences: toStopSequences(body),
     metadata: user === undefined ? undefined : { user_id: user },
     thinking,
-    ...toTools(body, answer),
+    ...toTools(call, answer),
     ...(Object.keys(config).length > 0 && { output_config: config }),
     ...copyCacheControl(body),
     ...(stream && { stream: true }),
   };
+}
+
+/** Maximum number of `cache_control` marks in a request to Anthropic. */
+const cacheMarksMax = 4;
+
+/** Throws if a request has too many `cache_control` marks. @throws GatewayError UNSUPPORTED_PARAMETER */
+function checkCacheMarks(body: ChatBody): void {
+  const marked = [
+    body,
+    ...(body.tools ?? []),
+    ...body.messages.flatMap((message) => {
+      const parts = message.role === 'assistant' ? message.blocks : message.content;
+      return [message, ...(typeof parts === 'string' ? [] : parts)];
+    }),
+  ].filter((part) => 'cache_control' in part && part.cache_control);
+  if (marked.length <= cacheMarksMax) return;
+  const rule = `at most ${cacheMarksMax} parts of a request may have it with this model`;
+  throw unsupportedField('cache_control', `${rule}${formatReceived(marked.length)}`);
+}
+
+/** Returns the stop sequences that Anthropic accepts: those with more than blanks. */
+function toStopSequences({ stop }: ChatBody): string[] | undefined {
+  const texts = [stop ?? []].flat().filter((text) => !isBlank(text));
+  // JSON omits undefined fields.
+  return texts.length === 0 ? undefined : texts;
 }
 
 /** Returns the `cache_control` of a part, or an empty object if it has none. */
@@ -283,13 +318,13 @@ function toDocumentSource(url: string, path: string): Block {
 
 function toToolUse(call: ToolCall, callIds: CallIds): Block {
   try {
-    const input: unknown = JSON.parse(call.function.arguments || '{}');
+    const input = parseExact(call.function.arguments || '{}');
     if (isRecord(input)) {
       return {
         type: 'tool_use',
         id: callIds.ofCall(call.id),
         name: call.function.name,
-        // oxlint-disable-next-line no-unsafe-type-assertion -- the result of JSON.parse
+        // oxlint-disable-next-line no-unsafe-type-assertion -- the result of parsing JSON
         input: input as JsonObject,
         ...copyCacheControl(call),
       };
@@ -304,14 +339,19 @@ function toToolUse(call: ToolCall, callIds: CallIds): Block {
  * Returns the fields `tools` and `tool_choice`.
  * @throws GatewayError UNSUPPORTED_PARAMETER
  */
-function toTools(body: ChatBody, { tool: answer }: StructuredAnswer): Record<string, unknown> {
-  const tools: JsonObject[] = (body.tools ?? []).map((tool) => {
+function toTools(
+  { model, body }: ChatCall,
+  { tool: answer }: StructuredAnswer,
+): Record<string, unknown> {
+  const tools: JsonObject[] = (body.tools ?? []).map((tool, index) => {
     const { name, description, parameters, strict } = tool.function;
     if (name === answerTool) throw unsupportedField('tools', `the name ${answerTool} is reserved`);
+    const schema = { type: 'object', ...parameters };
+    const isStrict = strict === true && model.provider === 'anthropic';
     return {
       name,
       ...(description !== undefined && { description }),
-      input_schema: { type: 'object', ...parameters },
+      input_schema: isStrict ? convertStrictSchema(schema, `tools.${index}`) : schema,
       ...(strict === true && { strict: true }),
       ...copyCacheControl(tool),
     };

@@ -5,10 +5,10 @@
 import type { ChatModel } from '../models.ts';
 import { isRecord, type JsonObject } from '../../domain/json.ts';
 import { getCalls, type ChatBody, type ChatMessage, type Thought } from '../chat-body.ts';
-import { unsupportedField } from './protocol.ts';
+import { findEffort, turnsOff } from './reasoning-options.ts';
 
 /** Reasoning fields of Anthropic's request. */
-interface Reasoning {
+interface SentReasoning {
   thinking?: JsonObject;
   effort?: string;
 }
@@ -24,18 +24,6 @@ const budgetByEffort: Readonly<Record<string, number>> = {
   xhigh: 32_768,
   max: 49_152,
 };
-/** Effort for each range of budgets, for models that accept only efforts. `below` is in tokens. */
-const effortRanges = [
-  { below: 4096, effort: 'low' },
-  { below: 12_288, effort: 'medium' },
-  { below: Infinity, effort: 'high' },
-] as const;
-
-/** Returns the effort that corresponds to a budget of tokens. */
-export function getEffortForBudget(budgetTokens: number): string {
-  return effortRanges.find(({ below }) => budgetTokens < below)?.effort ?? 'high';
-}
-
 /** Adaptive reasoning. Newer models return no thoughts unless `display` is set. */
 const adaptiveThinking = { type: 'adaptive', display: 'summarized' };
 
@@ -43,34 +31,24 @@ const adaptiveThinking = { type: 'adaptive', display: 'summarized' };
  * Returns the fields for the reasoning that the request specifies.
  * @throws GatewayError UNSUPPORTED_PARAMETER
  */
-export function toReasoning({ model, body }: { model: ChatModel; body: ChatBody }): Reasoning {
-  const { thinking, reasoning_effort: requestedEffort, messages } = body;
-  const thinkingKind = model.thinking ?? 'budget';
-  const isOff = thinking?.type === 'disabled' || (!thinking && requestedEffort === 'none');
-  if (isOff && thinkingKind === 'always') {
-    const field = thinking ? 'thinking' : 'reasoning_effort';
-    throw unsupportedField(field, 'this model always reasons; its lowest effort is low');
+export function toReasoning({ model, body }: { model: ChatModel; body: ChatBody }): SentReasoning {
+  const { reasoning, messages } = body;
+  if (!reasoning || !model.reasoning) return {};
+  const isOff = turnsOff(model, reasoning);
+  const { mode, budgetTokens } = reasoning;
+  if ((model.thinking ?? 'budget') === 'budget') {
+    if (isOff) return { thinking: { type: 'disabled' } };
+    if (mode === 'default' || !canThink(model, messages)) return {};
+    const budget = budgetTokens ?? budgetByEffort[reasoning.effort ?? 'medium'] ?? budgetMin;
+    return { thinking: { type: 'enabled', budget_tokens: Math.max(budget, budgetMin) } };
   }
-  const effort =
-    requestedEffort === 'none'
-      ? undefined
-      : requestedEffort === 'minimal'
-        ? 'low'
-        : requestedEffort;
-  if (thinking?.type === 'default') return effort === undefined ? {} : { effort };
-  if (isOff || (!thinking && effort === undefined)) return {};
-  const budget = thinking?.type === 'enabled' ? thinking.budget_tokens : undefined;
-  if (thinkingKind === 'budget') {
-    const budgetTokens =
-      budget ?? budgetByEffort[requestedEffort ?? ''] ?? budgetByEffort['medium'] ?? budgetMin;
-    return canThink(model, messages)
-      ? { thinking: { type: 'enabled', budget_tokens: Math.max(budgetTokens, budgetMin) } }
-      : {};
-  }
-  const chosenEffort = effort ?? (budget === undefined ? undefined : getEffortForBudget(budget));
+  const requestedEffort = findEffort(reasoning);
+  const effort = requestedEffort === 'minimal' ? 'low' : requestedEffort;
+  const isOn = mode === 'on' || mode === 'adaptive';
   return {
-    thinking: adaptiveThinking,
-    ...(chosenEffort !== undefined && { effort: chosenEffort }),
+    ...(isOff && { thinking: { type: 'disabled' } }),
+    ...(isOn && { thinking: adaptiveThinking }),
+    ...(effort !== undefined && { effort }),
   };
 }
 

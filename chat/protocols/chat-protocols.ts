@@ -16,7 +16,7 @@ export const anthropicProtocol: ChatProtocol = {
   answerBytesMax: 32 * 1024 * 1024,
   encode: encodeAnthropic,
   withTokenLimit: addAnthropicLimit,
-  createReader: ({ provider }) => new AnthropicReader(provider),
+  createReader: (response) => new AnthropicReader(response),
 };
 
 /** Protocol of providers that serve OpenAI's chat completions. */

@@ -39,16 +39,25 @@ const identifiers: ReadonlySet<Hint> = new Set(['prompt_cache_key', 'safety_iden
 /** Maximum length of an identifier: OpenAI's limit, and Anthropic's of `metadata.user_id`. */
 const identifierLengthMax = { openai: 64, anthropic: 256 };
 
+/** Release of GPT-5, the first model that takes `verbosity`. */
+const firstWithVerbosity = Date.UTC(2025, 7, 7) / 1000;
+
+/** Returns the hints that a model takes. */
+function listHints({ provider, created }: ChatModel): readonly Hint[] {
+  const hints = hintsByProvider[provider] ?? commonHints;
+  return created < firstWithVerbosity ? hints.filter((hint) => hint !== 'verbosity') : hints;
+}
+
 /** Returns the hints of a request that the model's provider takes. Long identifiers are hashed. */
-export function pickHints({ provider, protocol }: ChatModel, body: ChatBody): Partial<ChatBody> {
+export function pickHints(model: ChatModel, body: ChatBody): Partial<ChatBody> {
   const hints: Record<string, unknown> = {};
-  for (const hint of hintsByProvider[provider] ?? commonHints) {
+  for (const hint of listHints(model)) {
     const value = body[hint];
     if (value === undefined) continue;
     const isLong =
       typeof value === 'string' &&
       identifiers.has(hint) &&
-      value.length > identifierLengthMax[protocol];
+      value.length > identifierLengthMax[model.protocol];
     hints[hint] = isLong ? createHash('sha256').update(value).digest('hex') : value;
   }
   return hints;
@@ -62,12 +71,15 @@ export function withoutHints(body: ChatBody): Omit<ChatBody, Hint> {
 }
 
 /**
- * Returns the names of the hints in a request that the model's provider does not receive. The
- * gateway itself keeps `metadata`, so it is never among them.
+ * Returns the names of the hints in a request that the model's provider does not receive, and
+ * `stop` if it has texts that the provider rejects. The gateway itself keeps `metadata`, so it is
+ * never among them.
  */
 export function listIgnoredHints(model: ChatModel, body: ChatBody): string[] {
-  const taken = hintsByProvider[model.provider] ?? commonHints;
-  return openaiHints.filter(
+  const taken = listHints(model);
+  const hints = openaiHints.filter(
     (hint) => hint !== 'metadata' && body[hint] !== undefined && !taken.includes(hint),
   );
+  const hasBlankStop = [body.stop ?? []].flat().some((text) => text.trim() === '');
+  return model.protocol === 'anthropic' && hasBlankStop ? [...hints, 'stop'] : hints;
 }

@@ -9,6 +9,7 @@ import {
   parseReport,
   parseTokenCount,
   type AnswerReader,
+  type ExpectedResponse,
   type StreamEvent,
   type StreamStep,
 } from './protocol.ts';
@@ -31,20 +32,18 @@ export class OpenaiReader implements AnswerReader {
   readonly stopSequence = null;
   usage: ReportedUsage = { final: false };
   head: AnswerReader['head'] = { id: '', created: Math.floor(Date.now() / 1000), model: '' };
-  readonly #answerCount: number;
-  readonly #provider: string;
+  readonly #response: ExpectedResponse;
   readonly #choices = new Map<number, ReadChoice>();
   #reportedUsage: Fields = {};
 
-  constructor({ answers, provider }: { answers: number; provider: string }) {
-    this.#answerCount = answers;
-    this.#provider = provider;
+  constructor(response: ExpectedResponse) {
+    this.#response = response;
   }
 
   get complete(): boolean {
     const choices = [...this.#choices.values()];
     const finished = choices.filter(({ streamed }) => streamed.isFinished).length;
-    if (!this.isEnded) return finished >= this.#answerCount;
+    if (!this.isEnded) return finished >= this.#response.answers;
     return finished > 0 || choices.some(({ hasOutput }) => hasOutput);
   }
 
@@ -135,7 +134,7 @@ export class OpenaiReader implements AnswerReader {
   #findChoice(index: number): ReadChoice {
     const known = this.#choices.get(index);
     if (known) return known;
-    const streamed = new StreamedChoice(this.#provider);
+    const streamed = new StreamedChoice(this.#response);
     const choice = { index, streamed, hasOutput: false, chunk: {}, entry: {} };
     this.#choices.set(index, choice);
     return choice;

@@ -3,7 +3,6 @@ import type { ChatModel } from '../models.ts';
 import { callIdRules, type CallIdRule, CallIds } from './call-ids.ts';
 import type {
   AssistantMessage,
-  ChatBody,
   ChatMessage,
   ContentPart,
   SystemMessage,
@@ -11,9 +10,9 @@ import type {
   ToolMessage,
   UserMessage,
 } from '../chat-body.ts';
-import { getEffortForBudget } from './anthropic-thinking.ts';
 import { pickHints, withoutHints } from './hints.ts';
 import { toReminder, unsupportedField, type ChatCall } from './protocol.ts';
+import { toOpenaiReasoning } from './reasoning-options.ts';
 
 /** Differences between a provider's API and OpenAI's. */
 export interface Dialect {
@@ -107,15 +106,18 @@ export function addOpenaiLimit(
  */
 export function encodeOpenai({ model, body, stream }: ChatCall): Record<string, unknown> {
   const dialect = getDialect(model);
-  const { messages, tools, thinking: _, cache_control: __, ...options } = withoutHints(body);
+  const { messages, tools, reasoning: _, cache_control: __, ...options } = withoutHints(body);
   if (options.top_k !== undefined && !dialect.acceptsTopK) {
     throw unsupportedField('top_k', 'this model does not support it');
+  }
+  if (Array.isArray(options.stop) && options.stop.length > stopsMax) {
+    throw unsupportedField('stop', `must have at most ${stopsMax} texts with this model`);
   }
   const request: Record<string, unknown> = {
     model: model.upstreamModel,
     messages: toMessages(model, messages),
     ...(tools && { tools: tools.map(({ cache_control: ___, ...tool }) => tool) }),
-    ...toEffort(model, body),
+    ...toOpenaiReasoning(model, body),
   };
   for (const [field, value] of Object.entries({ ...options, ...pickHints(model, body) })) {
     request[dialect.fieldNames[field] ?? field] = value;
@@ -128,16 +130,8 @@ export function encodeOpenai({ model, body, stream }: ChatCall): Record<string, 
   return request;
 }
 
-/**
- * Returns the effort that corresponds to the requested reasoning budget; an empty object if no
- * budget is requested.
- * @throws GatewayError UNSUPPORTED_PARAMETER
- */
-function toEffort(model: ChatModel, { thinking }: ChatBody): { reasoning_effort?: string } {
-  if (thinking?.type !== 'enabled') return {};
-  if (!model.reasoning) throw unsupportedField('thinking', 'this model does not reason');
-  return { reasoning_effort: getEffortForBudget(thinking.budget_tokens) };
-}
+/** Maximum number of stop sequences in OpenAI's protocol. */
+const stopsMax = 4;
 
 interface WireMessage {
   role: ChatMessage['role'];

@@ -75,6 +75,16 @@ export interface AnswerReader {
   readonly head: { id: string; created: number; model: string };
 }
 
+/** Response that a parser is created for. */
+export interface ExpectedResponse {
+  /** Number of answers that it contains. */
+  answers: number;
+  /** Name of the provider, which the thoughts receive. */
+  provider: string;
+  /** Names of the caller's tools, by the names that the provider knows. */
+  callerNames?: ReadonlyMap<string, string>;
+}
+
 /** Wire protocol of a provider. */
 export interface ChatProtocol {
   /** Path of the chat endpoint below the provider's base URL. */
@@ -93,11 +103,8 @@ export interface ChatProtocol {
     fields: Record<string, unknown>,
     limit: { model: ChatModel; answerTokens: number },
   ) => Record<string, unknown>;
-  /**
-   * Creates the parser of a response that contains this number of answers. The thoughts in it name
-   * the provider.
-   */
-  createReader: (response: { answers: number; provider: string }) => AnswerReader;
+  /** Creates the parser of a response. */
+  createReader: (response: ExpectedResponse) => AnswerReader;
 }
 
 /** Creates the error for a field that a model does not support. */

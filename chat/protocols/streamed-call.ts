@@ -33,7 +33,7 @@ export function parseCallPiece(value: unknown, position: number): CallPiece {
  * Pattern of empty arguments. They are sent when the call ends, because some providers begin with
  * them and send the real arguments afterwards.
  */
-const emptyArguments = /^\s*(\{\s*\}|null)?\s*$/;
+const emptyArguments = /^\s*(?:(?:\{\s*\}|null)\s*)?$/;
 
 /** Tool call that is being assembled. */
 export class StreamedCall {

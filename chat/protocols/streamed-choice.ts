@@ -2,8 +2,9 @@
  * One choice of an answer, assembled from the deltas that a provider sends. It numbers the tool
  * calls, sends them one after the other, and decides the finish reason.
  */
-import { asText, isRecord } from '../../domain/json.ts';
+import { asRecord, asText, isRecord } from '../../domain/json.ts';
 import { errorFromEvent } from '../upstream-failures.ts';
+import type { ExpectedResponse } from './protocol.ts';
 import { parseCallPiece, StreamedCall, type CallPiece } from './streamed-call.ts';
 
 /** Delta of a chunk in OpenAI's format. */
@@ -63,10 +64,10 @@ export class StreamedChoice {
   #sentText = 0;
   #reason: string | null = null;
   #hasRole = false;
-  readonly #provider: string;
+  readonly #response: ExpectedResponse;
 
-  constructor(provider: string) {
-    this.#provider = provider;
+  constructor(response: ExpectedResponse) {
+    this.#response = response;
   }
 
   /** True if the provider has reported a finish reason. */
@@ -179,6 +180,9 @@ export class StreamedChoice {
     if (isHead) {
       this.#sentCalls += 1;
       piece['content_offset'] = this.#sentText;
+      const called = asRecord(piece['function']);
+      const { name } = called;
+      called['name'] = this.#response.callerNames?.get(asText(name)) ?? name;
     }
     const last = deltas.at(-1);
     if (!last) deltas.push({ tool_calls: [piece] });
@@ -198,7 +202,7 @@ export class StreamedChoice {
     const place = { tool_call_index: this.#sentCalls, content_offset: offset };
     const placed = details
       .filter(isRecord)
-      .map((detail) => ({ ...detail, provider: this.#provider, ...place }));
+      .map((detail) => ({ ...detail, provider: this.#response.provider, ...place }));
     return { ...delta, reasoning_details: placed };
   }
 }

@@ -2,10 +2,11 @@
  * Requests structured answers from models with Anthropic's protocol. Anthropic's own models accept
  * a strict schema. Other models must call a tool; its arguments become the text of the answer.
  */
-import { asRecord, isRecord, type Json, type JsonObject } from '../../domain/json.ts';
+import { asRecord, isRecord, type JsonObject } from '../../domain/json.ts';
 import type { ChatBody } from '../chat-body.ts';
 import type { ChatModel } from '../models.ts';
 import { unsupportedField } from './protocol.ts';
+import { isRecursive, toStrictSchema } from './strict-schema.ts';
 
 /** Name of the tool whose arguments are the answer. */
 export const answerTool = 'structured_answer';
@@ -27,12 +28,13 @@ export function toStructuredAnswer(
   const { response_format: format, tool_choice: choice } = body;
   if (!format || format.type === 'text') return {};
   const definition = asRecord(format['json_schema']);
-  const schema = asRecord(definition['schema']);
+  const schema = asObject(definition['schema']);
   const cannotForceTool =
     model.provider === 'anthropic' && (isReasoning || model.thinking === 'always');
   const isStrict = model.provider === 'anthropic' && definition['strict'] === true;
   if (format.type === 'json_schema' && (isStrict || cannotForceTool)) {
-    return { format: { type: 'json_schema', schema: toStrictSchema(schema) } };
+    const strictSchema = convertStrictSchema(schema, 'response_format');
+    return { format: { type: 'json_schema', schema: strictSchema } };
   }
   if (cannotForceTool) {
     const advice = 'json_object is not supported while this model reasons; use json_schema';
@@ -51,51 +53,16 @@ export function toStructuredAnswer(
   };
 }
 
-/** Schema keywords that Anthropic rejects. */
-const rejectedKeywords: ReadonlySet<string> = new Set([
-  'minimum',
-  'maximum',
-  'exclusiveMinimum',
-  'exclusiveMaximum',
-  'multipleOf',
-  'minLength',
-  'maxLength',
-  'maxItems',
-  'uniqueItems',
-  'minProperties',
-  'maxProperties',
-]);
-
-/** Removes keywords that Anthropic rejects, and sets `additionalProperties` to false in objects. */
-function toStrictSchema(schema: Record<string, unknown>): JsonObject {
-  const entries = Object.entries(schema)
-    .filter(([keyword]) => !rejectedKeywords.has(keyword))
-    .map(([keyword, value]) => [keyword, toStrictValue(keyword, value)] as const);
-  const isObject = schema['type'] === 'object' || 'properties' in schema;
-  return { ...Object.fromEntries(entries), ...(isObject && { additionalProperties: false }) };
+/**
+ * Converts the schema in a field to one that Anthropic accepts as strict.
+ * @throws GatewayError UNSUPPORTED_PARAMETER if it is recursive
+ */
+export function convertStrictSchema(schema: JsonObject, field: string): JsonObject {
+  if (!isRecursive(schema)) return toStrictSchema(schema);
+  throw unsupportedField(field, 'must not be recursive with strict: true: this model rejects it');
 }
 
-/** JSON Schema keywords whose value is an object with a schema for each name. */
-const keywordsWithSchemas: ReadonlySet<string> = new Set(['properties', '$defs', 'definitions']);
-
-function toStrictValue(keyword: string, value: unknown): Json {
-  if (keywordsWithSchemas.has(keyword) && isRecord(value)) {
-    const entries = Object.entries(value).map(
-      ([name, part]) => [name, convertSchema(part)] as const,
-    );
-    return Object.fromEntries(entries);
-  }
-  if (['anyOf', 'oneOf', 'allOf'].includes(keyword) && Array.isArray(value)) {
-    return value.map(convertSchema);
-  }
-  return keyword === 'items' ? convertSchema(value) : asJson(value);
-}
-
-function convertSchema(value: unknown): Json {
-  return isRecord(value) ? toStrictSchema(value) : asJson(value);
-}
-
-function asJson(value: unknown): Json {
+function asObject(value: unknown): JsonObject {
   // oxlint-disable-next-line no-unsafe-type-assertion -- a part of a parsed JSON body
-  return value as Json;
+  return isRecord(value) ? (value as JsonObject) : {};
 }

@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import type { ApiClient } from './api-client.ts';
-import { findMediaUrls, saveMedia } from './media.ts';
+import { findMediaUrls, saveMedia, standardOutput } from './media.ts';
 import { formatList, type Output } from './output.ts';
 import type { Session } from './session.ts';
 
@@ -75,7 +75,9 @@ export async function showJob(
   out?: string,
 ): Promise<boolean> {
   const { savedPaths, fields } = await saveResult(job.result, out);
-  output.show(raw, () =>
+  showFields(
+    output,
+    { raw, out },
     formatList({
       job: job.jobId,
       type: job.type,
@@ -157,7 +159,17 @@ async function showResult(
   out: string | undefined,
 ): Promise<void> {
   const { fields } = await saveResult(data, out);
-  output.show(raw, () =>
-    Object.keys(fields).length > 0 ? formatList(fields) : `${JSON.stringify(data, null, 2)}\n`,
-  );
+  const text =
+    Object.keys(fields).length > 0 ? formatList(fields) : `${JSON.stringify(data, null, 2)}\n`;
+  showFields(output, { raw, out }, text);
+}
+
+/** Prints a result. With `--out -`, standard output is the file, so the text goes to standard error. */
+function showFields(
+  output: Output,
+  { raw, out }: { raw: unknown; out: string | undefined },
+  text: string,
+): void {
+  if (out === standardOutput) output.note(text.trimEnd());
+  else output.show(raw, () => text);
 }

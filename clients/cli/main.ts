@@ -17,6 +17,12 @@ import { createStudioCommands } from './commands/studio.ts';
 import { createTranscribeCommand } from './commands/transcribe.ts';
 import { createUsageCommand } from './commands/usage.ts';
 
+// A reader such as `head` may close the pipe before the output ends.
+process.stdout.on('error', (error: NodeJS.ErrnoException) => {
+  if (error.code !== 'EPIPE') throw error;
+  process.exit();
+});
+
 const program = new Command('studio')
   .description('Chat, images, video, voice, music and sound through the gateway')
   .option('--api-url <url>', 'URL of the gateway (default: STUDIO_API_URL, or the local stack)')

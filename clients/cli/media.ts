@@ -6,6 +6,9 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { CliError } from './api-client.ts';
 
+/** Value of `--out` for the standard output. */
+export const standardOutput = '-';
+
 /** Names of the result fields that contain a file URL (spec §4.7–4.10). */
 const urlFields = new Set(['url', 'coverUrl']);
 
@@ -30,10 +33,18 @@ export function findMediaUrls(result: unknown): string[] {
 /**
  * Downloads files. `out` is a directory if it ends in a slash or such a directory exists, and
  * otherwise a file name. If there are several files, each gets a number before the extension:
- * `cat-1.png`.
+ * `cat-1.png`. With `-`, one file is written to the standard output.
  * @returns the paths of the saved files
+ * @throws CliError if a file cannot be downloaded, or several files are to be written to `-`
  */
 export async function saveMedia(urls: readonly string[], out: string): Promise<string[]> {
+  if (out === standardOutput) {
+    const [url] = urls;
+    if (urls.length > 1 || url === undefined)
+      throw new CliError(`--out - writes one file, but the result has ${urls.length}.`);
+    await download(url, process.stdout);
+    return [];
+  }
   const isDirectory = out.endsWith('/') || (await stat(out).catch(() => null))?.isDirectory();
   if (isDirectory) await mkdir(out, { recursive: true });
   const savedPaths: string[] = [];
@@ -42,7 +53,7 @@ export async function saveMedia(urls: readonly string[], out: string): Promise<s
     const path = isDirectory
       ? join(out, name)
       : buildNumberedPath(out, urls.length > 1 ? index + 1 : null);
-    await download(url, path);
+    await download(url, createWriteStream(path));
     savedPaths.push(path);
   }
   return savedPaths;
@@ -54,10 +65,10 @@ function buildNumberedPath(path: string, number: number | null): string {
   return `${path.slice(0, path.length - extension.length)}-${number}${extension}`;
 }
 
-async function download(url: string, path: string): Promise<void> {
+async function download(url: string, to: NodeJS.WritableStream): Promise<void> {
   const response = await fetch(url);
   if (!response.ok || !response.body) {
     throw new CliError(`could not download a result: HTTP ${response.status}`);
   }
-  await pipeline(Readable.fromWeb(response.body), createWriteStream(path));
+  await pipeline(Readable.fromWeb(response.body), to, { end: to !== process.stdout });
 }

@@ -1,28 +1,29 @@
 /** Root of the console. Shows the sign-in page, or the pages for the current session. */
 import { useQuery } from '@tanstack/react-query';
-import { Suspense, lazy, type ReactNode } from 'react';
+import { Suspense, type ReactNode } from 'react';
 import { Redirect, Route, Router, Switch } from 'wouter';
 import { LiveJobs } from './gateway/live.tsx';
 import { sessionQuery, useSessionKey } from './gateway/session.ts';
 import { SignIn } from './pages/sign-in.tsx';
 import { ErrorBoundary } from './parts/error-boundary.tsx';
+import { lazyPage } from './parts/lazy-page.tsx';
 import { Shell } from './parts/shell.tsx';
 import { Loading } from './parts/states.tsx';
 
-const Playground = lazy(() => import('./pages/playground/playground.tsx'));
-const Compare = lazy(() => import('./pages/playground/compare.tsx'));
-const Pipelines = lazy(() => import('./pages/playground/pipelines.tsx'));
-const Chat = lazy(() => import('./pages/playground/chat.tsx'));
-const Jobs = lazy(() => import('./pages/job/jobs.tsx'));
-const OneJob = lazy(() => import('./pages/job/one-job.tsx'));
-const Bulk = lazy(() => import('./pages/bulk/bulk.tsx'));
-const OneBulk = lazy(() => import('./pages/bulk/one-bulk.tsx'));
-const Files = lazy(() => import('./pages/files/files.tsx'));
-const Keys = lazy(() => import('./pages/keys/keys.tsx'));
-const Usage = lazy(() => import('./pages/usage/usage.tsx'));
-const Webhooks = lazy(() => import('./pages/webhooks/webhooks.tsx'));
-const Operator = lazy(() => import('./pages/operator/operator.tsx'));
-const Models = lazy(() => import('./pages/models/models.tsx'));
+const Playground = lazyPage(() => import('./pages/playground/playground.tsx'));
+const Compare = lazyPage(() => import('./pages/playground/compare.tsx'));
+const Pipelines = lazyPage(() => import('./pages/playground/pipelines.tsx'));
+const Chat = lazyPage(() => import('./pages/playground/chat.tsx'));
+const Jobs = lazyPage(() => import('./pages/job/jobs.tsx'));
+const OneJob = lazyPage(() => import('./pages/job/one-job.tsx'));
+const Bulk = lazyPage(() => import('./pages/bulk/bulk.tsx'));
+const OneBulk = lazyPage(() => import('./pages/bulk/one-bulk.tsx'));
+const Files = lazyPage(() => import('./pages/files/files.tsx'));
+const Keys = lazyPage(() => import('./pages/keys/keys.tsx'));
+const Usage = lazyPage(() => import('./pages/usage/usage.tsx'));
+const Webhooks = lazyPage(() => import('./pages/webhooks/webhooks.tsx'));
+const Operator = lazyPage(() => import('./pages/operator/operator.tsx'));
+const Models = lazyPage(() => import('./pages/models/models.tsx'));
 
 /** Shows the page for the current URL. */
 export function App() {

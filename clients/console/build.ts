@@ -1,6 +1,6 @@
 /** `npm run dev -- console-build`: builds the console into clients/console/dist if its sources changed. */
 import { createHash } from 'node:crypto';
-import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, rmSync, statSync, writeFileSync } from 'node:fs';
 import { join, relative } from 'node:path';
 import { brotliCompressSync, gzipSync } from 'node:zlib';
 import type { Rolldown } from 'vite';
@@ -17,6 +17,9 @@ function listSources(): string[] {
     .filter((path) => !/[\\/](dist|node_modules)[\\/]/.test(path));
   const otherFiles = [
     'package-lock.json',
+    'clients/items/cell-values.ts',
+    'clients/items/items-file.ts',
+    'clients/items/text-encoding.ts',
     'clients/typescript/errors.ts',
     'clients/typescript/event-stream.ts',
   ];
@@ -30,10 +33,23 @@ function writeCompressedCopies(): void {
     withFileTypes: true,
   })) {
     const path = join(entry.parentPath, entry.name);
-    if (!entry.isFile() || entry.name === '.sources-digest') continue;
+    if (!entry.isFile() || /^\.sources-digest$|\.(br|gz)$/.test(entry.name)) continue;
     const content = readFileSync(path);
     writeFileSync(`${path}.br`, brotliCompressSync(content));
     writeFileSync(`${path}.gz`, gzipSync(content, { level: 9 }));
+  }
+}
+
+/** Time for which the API serves the files of earlier releases to open tabs, in milliseconds. */
+const keptMs = 7 * 24 * 3_600_000;
+
+/** Removes the files of earlier releases. A build writes its own files anew. */
+function removeOldFiles(): void {
+  const assets = join(consoleDir, 'dist', 'assets');
+  if (!existsSync(assets)) return;
+  for (const name of readdirSync(assets)) {
+    const path = join(assets, name);
+    if (statSync(path).mtimeMs < Date.now() - keptMs) rmSync(path);
   }
 }
 
@@ -73,6 +89,7 @@ const digest = hash.digest('hex');
 if (!existsSync(digestFile) || readFileSync(digestFile, 'utf8') !== digest) {
   // A test run sets NODE_ENV to `test`, but the build is always for production.
   process.env['NODE_ENV'] = 'production';
+  removeOldFiles();
   const { build } = await import('vite');
   const built = await build({ configFile: join(consoleDir, 'vite.config.ts'), logLevel: 'error' });
   writeCompressedCopies();

@@ -3,7 +3,7 @@ import { MutationCache, QueryCache, QueryClient, QueryClientProvider } from '@ta
 import { StrictMode } from 'react';
 import { createRoot } from 'react-dom/client';
 import { App } from './app.tsx';
-import { ApiError } from './gateway/client.ts';
+import { ApiError, serverNowMs } from './gateway/client.ts';
 import { checkSession } from './gateway/session.ts';
 import { applyTheme } from './parts/theme.tsx';
 import './styles/tokens.css';
@@ -26,6 +26,8 @@ const client = new QueryClient({
   queryCache: new QueryCache({ onError }),
   mutationCache: new MutationCache({ onError }),
   defaultOptions: {
+    // A mutation that fails offline is not sent later by itself: it may cost credits.
+    mutations: { networkMode: 'always' },
     queries: {
       // Jobs are updated by events (gateway/live.tsx). Other data may be up to 30 seconds old.
       staleTime: 30_000,
@@ -34,7 +36,7 @@ const client = new QueryClient({
       retry: (_, error) => error instanceof ApiError && error.isTemporary,
       retryDelay: (attempt, error) =>
         error instanceof ApiError && error.retryAtMs !== null
-          ? Math.max(error.retryAtMs - Date.now(), 0)
+          ? Math.max(error.retryAtMs - serverNowMs(), 0)
           : Math.min(1000 * 2 ** attempt, 15_000),
     },
   },

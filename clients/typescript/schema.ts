@@ -909,8 +909,8 @@ export interface paths {
     "/api/v1/usage/summary": {
         parameters: {};
         /**
-         * Sum up usage by day, model, key, type or metadata
-         * @description The sums cover the time from `after` (default: 30 days before `before`) to `before` (default: now), at most 366 days. With `format=csv` or `Accept: text/csv` the response is CSV, in which text that looks like a formula begins with an apostrophe.
+         * Sum up usage by day, month, model, key, type or metadata
+         * @description The sums cover the time from `after` (inclusive; default: 30 days before `before`) to `before` (exclusive; default: now), at most 366 days. With `format=csv` or `Accept: text/csv` the response is CSV, in which text that looks like a formula begins with an apostrophe.
          *
          *     Scope: `usage:read`.
          */
@@ -1435,7 +1435,7 @@ export interface components {
             status: "waiting" | "running" | "completed" | "failed" | "skipped" | "canceled";
             /** @description Job whose result the step has taken over; null if the step runs. */
             takenFrom: string | null;
-            /** @description Maximum price, which is reserved. */
+            /** @description Most that the step is charged: its reserved price, and what a provider may report beyond the measured length of a recording. */
             maxCredits: number;
             /** @description Charged credits; 0 until the job has ended. */
             credits: number;
@@ -1663,8 +1663,10 @@ export interface components {
         StudioEstimate: {
             type: string;
             model: string | null;
-            /** @description Credits that the request reserves: the maximum that it can cost. */
+            /** @description Credits that the request reserves. */
             credits: number;
+            /** @description Most that the request is charged. More than `credits` only where a provider may report a longer recording than was measured. */
+            maxCredits: number;
             items: {
                 unit: string;
                 quantity: number;
@@ -1679,8 +1681,10 @@ export interface components {
                 id: string;
                 use: string;
                 model: string | null;
-                /** @description Maximum price of the step. */
+                /** @description Reserved price of the step. */
                 credits: number;
+                /** @description Most that the step is charged. */
+                maxCredits: number;
                 expectedCredits: number;
             }[];
         };
@@ -2057,13 +2061,15 @@ export interface components {
             rows: {
                 /** Format: date */
                 day?: string;
+                /** @example 2026-01 */
+                month?: string;
                 model?: string | null;
                 keyId?: string;
                 type?: string;
                 metadata?: {
                     [key: string]: string | null;
                 };
-                /** @description Number of jobs and chats, including those that were not charged. */
+                /** @description Number of jobs and chats, including those that were not charged; with `by=booked` those that ended. */
                 requests: number;
                 /** @description Credits charged, less refunds. */
                 credits: number;
@@ -2071,7 +2077,7 @@ export interface components {
                 outputTokens: number;
             }[];
             total: {
-                /** @description Number of jobs and chats, including those that were not charged. */
+                /** @description Number of jobs and chats, including those that were not charged; with `by=booked` those that ended. */
                 requests: number;
                 /** @description Credits charged, less refunds. */
                 credits: number;
@@ -2169,7 +2175,7 @@ export interface components {
             status: "waiting" | "running" | "completed" | "failed" | "skipped" | "canceled";
             /** @description Job whose result the step has taken over; null if the step runs. */
             takenFrom: string | null;
-            /** @description Maximum price, which is reserved. */
+            /** @description Most that the step is charged: its reserved price, and what a provider may report beyond the measured length of a recording. */
             maxCredits: number;
             /** @description Charged credits; 0 until the job has ended. */
             credits: number;
@@ -2548,19 +2554,14 @@ export interface components {
                 effort?: ("none" | "minimal" | "low" | "medium" | "high" | "xhigh" | "max") | null;
                 max_tokens?: number | null;
                 enabled?: boolean | null;
-                exclude?: false | null;
+                exclude?: boolean | null;
             } | null;
-            thinking?: ({
-                /** @constant */
-                type: "enabled";
-                budget_tokens: number;
-            } | {
-                /** @constant */
-                type: "adaptive";
-            } | {
-                /** @constant */
-                type: "disabled";
-            }) | null;
+            include_reasoning?: boolean | null;
+            thinking?: {
+                /** @enum {string} */
+                type: "enabled" | "adaptive" | "disabled";
+                budget_tokens?: number | null;
+            } | null;
             cache_control?: {
                 /** @constant */
                 type: "ephemeral";
@@ -2885,17 +2886,11 @@ export interface components {
             service_tier?: ("auto" | "standard_only") | null;
             speed?: "standard" | null;
             top_k?: number | null;
-            thinking?: ({
-                /** @constant */
-                type: "enabled";
-                budget_tokens: number;
-            } | {
-                /** @constant */
-                type: "adaptive";
-            } | {
-                /** @constant */
-                type: "disabled";
-            }) | null;
+            thinking?: {
+                /** @enum {string} */
+                type: "enabled" | "adaptive" | "disabled";
+                budget_tokens?: number | null;
+            } | null;
             cache_control?: {
                 /** @constant */
                 type: "ephemeral";
@@ -3188,17 +3183,11 @@ export interface components {
             service_tier?: ("auto" | "standard_only") | null;
             speed?: "standard" | null;
             top_k?: number | null;
-            thinking?: ({
-                /** @constant */
-                type: "enabled";
-                budget_tokens: number;
-            } | {
-                /** @constant */
-                type: "adaptive";
-            } | {
-                /** @constant */
-                type: "disabled";
-            }) | null;
+            thinking?: {
+                /** @enum {string} */
+                type: "enabled" | "adaptive" | "disabled";
+                budget_tokens?: number | null;
+            } | null;
             cache_control?: {
                 /** @constant */
                 type: "ephemeral";
@@ -7208,9 +7197,9 @@ export interface operations {
                 model?: string;
                 /** @description Return only items whose request was sent with this API key. */
                 keyId?: string;
-                /** @description Return only items created strictly after this time. */
+                /** @description Return only items created at or after this time. */
                 after?: string;
-                /** @description Return only items created strictly before this time. */
+                /** @description Return only items created before this time. */
                 before?: string;
                 /** @description Return only items with this metadata pair, for example `metadata[team]=marketing`. Repeat the parameter to require several pairs. */
                 metadata?: {
@@ -7271,9 +7260,9 @@ export interface operations {
                 model?: string;
                 /** @description Return only items whose request was sent with this API key. */
                 keyId?: string;
-                /** @description Return only items created strictly after this time. */
+                /** @description Return only items created at or after this time. */
                 after?: string;
-                /** @description Return only items created strictly before this time. */
+                /** @description Return only items created before this time. */
                 before?: string;
                 /** @description Return only items with this metadata pair, for example `metadata[team]=marketing`. Repeat the parameter to require several pairs. */
                 metadata?: {
@@ -7631,6 +7620,8 @@ export interface operations {
         parameters: {
             query?: {
                 format?: "ndjson" | "csv";
+                /** @description With `true`, CSV begins with a byte order mark, which Excel needs for UTF-8. */
+                bom?: "true" | "false";
                 cursor?: string;
             };
             path: {
@@ -8508,9 +8499,9 @@ export interface operations {
                 model?: string;
                 /** @description Return only items whose request was sent with this API key. */
                 keyId?: string;
-                /** @description Return only items created strictly after this time. */
+                /** @description Return only items created at or after this time. */
                 after?: string;
-                /** @description Return only items created strictly before this time. */
+                /** @description Return only items created before this time. */
                 before?: string;
                 /** @description Return only items with this metadata pair, for example `metadata[team]=marketing`. Repeat the parameter to require several pairs. */
                 metadata?: {
@@ -8536,15 +8527,17 @@ export interface operations {
     getUsageSummary: {
         parameters: {
             query?: {
-                /** @description Up to 5 comma-separated names: `day` (UTC), `model`, `key`, `type` or `metadata.<name>`. */
+                /** @description Up to 5 comma-separated names: `day` (UTC), `month` (UTC), `model`, `key`, `type` or `metadata.<name>`. */
                 groupBy?: string;
+                /** @description Time at which an amount counts: `created`, when its job or chat was created; `booked`, when it was charged or refunded, so that a later refund changes no earlier day. `booked` requires `after` and `before` at midnight UTC, and has no metadata. */
+                by?: "created" | "booked";
                 /** @description Return only items of this model. */
                 model?: string;
                 /** @description Return only items whose request was sent with this API key. */
                 keyId?: string;
-                /** @description Return only items created strictly after this time. */
+                /** @description Return only items created at or after this time. */
                 after?: string;
-                /** @description Return only items created strictly before this time. */
+                /** @description Return only items created before this time. */
                 before?: string;
                 /** @description Return only items with this metadata pair, for example `metadata[team]=marketing`. Repeat the parameter to require several pairs. */
                 metadata?: {
@@ -8555,6 +8548,8 @@ export interface operations {
                 status?: "reserved" | "charged" | "released";
                 /** @description Format of the response; overrides the Accept header. */
                 format?: "json" | "csv";
+                /** @description With `true`, CSV begins with a byte order mark, which Excel needs for UTF-8. */
+                bom?: "true" | "false";
             };
         };
         responses: {

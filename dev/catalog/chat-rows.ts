@@ -1,4 +1,6 @@
 /** Merges the sources into rows of the chat catalog. README.md explains the rules. */
+import { z } from 'zod';
+import { efforts } from '../../chat/chat-body.ts';
 import type { ChatCost, ChatModel } from '../../chat/models.ts';
 import { chatProviders, type ChatProvider } from '../../chat/chat-providers.ts';
 import type { ChatSources, LitellmModel, ModelsDevModel, PiModel } from './chat-sources.ts';
@@ -214,7 +216,36 @@ function findThinkingMode({
   thinkingLevelMap,
 }: PiModel): NonNullable<ChatModel['thinking']> {
   if (compat?.forceAdaptiveThinking !== true) return 'budget';
-  return thinkingLevelMap?.off === null ? 'always' : 'adaptive';
+  return thinkingLevelMap?.['off'] === null ? 'always' : 'adaptive';
+}
+
+/** Fields that switch reasoning, by their names in pi-ai. */
+const reasoningSwitches: Readonly<Record<string, 'thinking' | 'reasoning'>> = {
+  deepseek: 'thinking',
+  zai: 'thinking',
+  together: 'reasoning',
+};
+/** Models that always reason at the provider's OpenAI-compatible API, unlike at the API that pi-ai uses. */
+const alwaysReasoning: ReadonlySet<string> = new Set(['gemini-2.5-pro']);
+
+/** Returns the efforts and the switch of a reasoning model that is served with OpenAI's protocol. */
+function findReasoningOptions({
+  id,
+  compat,
+  thinkingLevelMap: levels = {},
+}: PiModel): Pick<ChatModel, 'efforts' | 'reasoningSwitch'> {
+  const reasoningSwitch = reasoningSwitches[compat?.thinkingFormat ?? ''];
+  const canBeOff = levels['off'] !== null && !alwaysReasoning.has(id);
+  const names = compat?.supportsReasoningEffort === false ? [] : efforts.slice(1);
+  const known = names.flatMap((name) => {
+    const listed = levels[name];
+    const isOptional = name === 'xhigh' || name === 'max' || name === 'default';
+    return listed === null || (listed === undefined && isOptional) ? [] : [listed ?? name];
+  });
+  return {
+    efforts: z.array(z.enum(efforts)).parse([...(canBeOff ? ['none'] : []), ...known]),
+    ...(reasoningSwitch && { reasoningSwitch }),
+  };
 }
 
 /** Converts USD per token to USD per million tokens; rounds, because binary fractions are inexact. */
@@ -267,7 +298,9 @@ function buildRow(candidate: Candidate, rowSources: RowSources): ChatModel {
     limit: { context: model.contextWindow, output: Math.min(model.maxTokens, model.contextWindow) },
     ...(model.reasoning && { reasoning: true }),
     ...(model.reasoning &&
-      provider.protocol === 'anthropic' && { thinking: findThinkingMode(model) }),
+      (provider.protocol === 'anthropic'
+        ? { thinking: findThinkingMode(model) }
+        : findReasoningOptions(model))),
     ...(reads('image') && { supportsImages: true }),
     ...(videoProviders.has(provider.name) &&
       (reads('video') || litellm?.supports_video_input) && { supportsVideo: true }),

@@ -43,9 +43,19 @@ const piModel = z.object({
     ...piPrice,
     tiers: z.array(z.object({ inputTokensAbove: z.number(), ...piPrice })).optional(),
   }),
-  /** Properties of the API. If `thinkingLevelMap.off` is null, the model always reasons. */
-  compat: z.object({ forceAdaptiveThinking: z.boolean().optional() }).optional(),
-  thinkingLevelMap: z.object({ off: z.string().nullish() }).optional(),
+  /** Properties of the API. */
+  compat: z
+    .object({
+      forceAdaptiveThinking: z.boolean().optional(),
+      supportsReasoningEffort: z.boolean().optional(),
+      thinkingFormat: z.string().optional(),
+    })
+    .optional(),
+  /**
+   * The provider's effort by pi-ai's; null if the model does not have it. `off` turns reasoning off.
+   * Missing ones exist, except `xhigh` and `max`.
+   */
+  thinkingLevelMap: z.record(z.string(), z.string().nullable()).optional(),
   contextWindow: z.number(),
   maxTokens: z.number(),
 });

@@ -201,7 +201,7 @@ function findLastFrames(issued: IssuedCommand[]): string[] {
   return last ? findWorkflowFrames(last.stack) : [];
 }
 
-/** Returns the frames of a stack that are in the project's workflows, as `workflows/file.ts:line:column`. */
+/** Returns the frames of a stack that are in the project's workflows, as paths with line and column. */
 function findWorkflowFrames(stack: string): string[] {
   const places = [...stack.matchAll(/((?:[\w.-]+\/)*workflows\/[\w./-]+\.ts:\d+:\d+)/g)];
   return places

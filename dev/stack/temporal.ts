@@ -42,6 +42,10 @@ const dynamicConfig = [
   'frontend.namespaceCount=10000',
   // Without this setting, fairness keys (one per organization) are ignored.
   'matching.enableFairness=true',
+  // Number of failed attempts of a workflow task in a row after which the sweeper finds the workflow.
+  // The default is 5. An attempt that fails like the one before takes as long as the time limit of
+  // workflow tasks.
+  'system.numConsecutiveWorkflowTaskProblemsToTriggerSearchAttribute=2',
 ];
 
 /**

@@ -85,9 +85,7 @@ async function createEditForm(input: JsonObject, options: EditFormOptions): Prom
       const file = await openAsBlob(picture.path, { type: `image/${picture.format}` });
       form.append('image[]', file, `image-${index}.${picture.format}`);
     }
-    const [firstPicture] = pictures;
-    if (mask && firstPicture)
-      form.set('mask', await openAsBlob(await writeMask(mask, firstPicture)), 'mask.png');
+    if (mask) form.set('mask', await openAsBlob(await writeMask(mask)), 'mask.png');
     return { form, discard };
   } catch (cause) {
     await discard();
@@ -129,19 +127,17 @@ async function convertToPng(path: string, size: Pick<Picture, 'width' | 'height'
 }
 
 /**
- * Converts a mask to the form that OpenAI requires, and resizes it to the first picture. In the
- * input, white marks the pixels to edit (spec §4.7); for OpenAI, alpha 0 marks them.
+ * Converts a mask to the form that OpenAI requires. In the input, white marks the pixels to edit
+ * (storage/inputs/call-pictures.ts); for OpenAI, alpha 0 marks them.
  */
-async function writeMask(mask: Picture, { width, height }: Picture): Promise<string> {
-  const alphaChannel = await sharp(mask.path)
-    .flatten({ background: '#000' })
-    .resize(width, height, { fit: 'fill' })
+async function writeMask({ path: maskPath, width, height }: Picture): Promise<string> {
+  const alphaChannel = await sharp(maskPath)
     .greyscale()
     .negate()
     .toColourspace('b-w')
     .raw()
     .toBuffer();
-  const path = `${mask.path}.png`;
+  const path = `${maskPath}.png`;
   await sharp({ create: { width, height, channels: 3, background: '#000' } })
     .joinChannel(alphaChannel, { raw: { width, height, channels: 1 } })
     .png()

@@ -77,7 +77,9 @@ function buildPacket(mark: Mark, existing: string | null): string {
   const attributes = properties.map(([name, value]) => `${name}="${escapeXml(value)}"`).join(' ');
   const description = `<rdf:Description rdf:about="" ${namespaces} ${attributes}/>`;
   const kept = existing && keepOtherProperties(existing, properties);
-  if (kept) return kept.replace(/<\/rdf:RDF>(?![\s\S]*<\/rdf:RDF>)/, `${description}$&`);
+  const end = kept ? kept.lastIndexOf('</rdf:RDF>') : -1;
+  if (kept && end >= 0) return kept.slice(0, end) + description + kept.slice(end);
+  if (kept) return kept;
   return `<?xpacket begin="\uFEFF" id="W5M0MpCehiHzreSzNTczkc9d"?><x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#">${description}</rdf:RDF></x:xmpmeta><?xpacket end="w"?>`;
 }
 
@@ -101,7 +103,7 @@ function keepOtherProperties(packet: string, properties: [string, string][]): st
           .replaceAll(new RegExp(`<${name}(?:\\s[^>]*)?(?:/>|>[^]*?</${name}>)`, 'g'), ''),
       packet,
     )
-    .replace(/\s+(<\?xpacket end)/, '$1');
+    .replace(/(?<!\s)\s+(<\?xpacket end)/, '$1');
 }
 
 const escapeXml = (text: string): string =>

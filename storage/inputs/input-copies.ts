@@ -14,18 +14,18 @@ import { forEachIsolated, type IsolationReport } from '../../platform/background
 import type { Logger } from '../../platform/logger.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import { toStorageReference } from './inputs.ts';
-import { createFileSource, type ByteSource } from '../byte-source.ts';
+import type { ByteSource } from '../byte-source.ts';
 import {
-  readAccepted,
   UnusableFile,
-  recognizeFormat,
+  isConverted,
+  mayBeUsed,
   signatureBytes,
   fileBytesMax,
-  findMediaType,
   inputUses,
   measureSource,
 } from '../media-types.ts';
 import type { InputMeasurements } from '../../domain/measured-price.ts';
+import type { AcceptFile } from '../picture-conversion.ts';
 import { writeSpoolFile } from '../spool.ts';
 import type { Storage } from '../storage.ts';
 
@@ -41,10 +41,7 @@ interface CopyingRequest {
    * @throws GatewayError if the open requests of the organization have too many
    */
   countBytes: (bytes: number) => void;
-  /**
-   * True if inputs are only measured: the start of a picture is enough, and of a film the parts with
-   * its headers.
-   */
+  /** True if inputs are only measured: of a picture or film, the parts with its headers are enough. */
   readsHeadsOnly?: true;
 }
 
@@ -52,13 +49,13 @@ export interface RequestCopies {
   /**
    * Copies a file from another server into the storage. Its size limit is that of an upload of the
    * same medium; that of a film for a recording, which may be the sound of a film.
-   * @returns a reference to the copy (storage-references.ts)
+   * @returns a reference to the copy
    * @throws UnusableFile; GatewayError SERVICE_UNAVAILABLE if too many copies are in progress
    */
   add: (url: string, medium: keyof typeof inputUses) => Promise<string>;
   /**
-   * Measures a film on another server without copying it, by its headers. Null if it must be copied:
-   * the request needs more than its measurements, or the server sends only whole files.
+   * Measures a picture or film on another server without copying it, by its headers. Null if it must
+   * be copied: the request needs more than its measurements, or the server sends only whole files.
    * @throws UnusableFile; GatewayError SERVICE_UNAVAILABLE
    */
   measureHeaders: (
@@ -73,6 +70,7 @@ interface InputCopiesDeps {
   pool: DatabasePool;
   storage: Storage;
   outbound: Outbound;
+  acceptFile: AcceptFile;
   logger: Logger;
   /** Storage quota of an organization in bytes. */
   bytesMax: number;
@@ -116,13 +114,16 @@ export function createInputCopies(deps: InputCopiesDeps) {
     const path = await storage.spoolPath();
     try {
       const limits = { bytesMax: bytesMax[medium], timeoutMs: timeoutMs[medium], signal };
-      const body = readCounted(await deps.outbound.fetch(url, limits), source);
-      await writeSpoolFile(path, () => stopAtOtherMedium(body, medium));
+      const download = readDownload(await deps.outbound.fetch(url, limits), source);
+      await writeSpoolFile(path, download.read);
       // The file is checked before it is stored; `measureInput` reads the stored copy.
-      const { type } = await readAccepted(createFileSource(path), inputUses[medium]);
+      const { type } = await deps.acceptFile(path, inputUses[medium]);
+      // The check names another medium by its first bytes, but a part must never pass as the file.
+      if (!download.isWhole())
+        throw new UnusableFile(`does not start like a file of the type ${medium}`);
       const storageKey = `${organizationId}/${newId('upload')}.${type.extension}`;
       const { size: sizeBytes } = await stat(path);
-      await recordCopy(deps, { storageKey, organizationId, jobId, sizeBytes });
+      await recordCopy(pool, { storageKey, organizationId, jobId, sizeBytes }, deps.bytesMax);
       onRecorded(storageKey);
       await storage.put(storageKey, path);
       return toStorageReference(storageKey);
@@ -147,9 +148,10 @@ export function createInputCopies(deps: InputCopiesDeps) {
           return copied.finally(releaseSlot);
         },
         async measureHeaders(url, medium) {
-          if (!request.readsHeadsOnly || medium !== 'video') return null;
+          if (!request.readsHeadsOnly || medium === 'audio') return null;
           const releaseSlot = await acquireSlot(request.organizationId);
-          return measureRemoteFilm(deps.outbound, { url, signal, ...request }).finally(releaseSlot);
+          const source = { url, medium, signal, ...request };
+          return measureRemoteFile(deps.outbound, source).finally(releaseSlot);
         },
         async discard() {
           abortController.abort();
@@ -194,35 +196,38 @@ const takeRemovable = (pool: DatabasePool) =>
     RETURNING storage_key AS id`);
 
 /**
- * Records a copy. Its size counts toward the storage quota of the organization until the row is
- * deleted (uploads.sql).
+ * Records a copy, unless it is recorded. Its size counts toward the storage quota of the
+ * organization until the row is deleted (uploads.sql); without `quota` it may exceed the quota.
  * @throws GatewayError STORAGE_QUOTA_EXCEEDED
  */
-async function recordCopy(
-  { pool, bytesMax: quota }: InputCopiesDeps,
+export async function recordCopy(
+  pool: DatabasePool,
   copy: { storageKey: string; organizationId: string; jobId: string; sizeBytes: number },
+  quota: number | null = null,
 ): Promise<void> {
   const { rowCount } = await pool.query(command`
     WITH counted AS (
       UPDATE organization SET upload_bytes = upload_bytes + ${copy.sizeBytes}
-      WHERE id = ${copy.organizationId} AND upload_bytes + ${copy.sizeBytes} <= ${quota}
+      WHERE id = ${copy.organizationId}
+        AND (${quota}::bigint IS NULL OR upload_bytes + ${copy.sizeBytes} <= ${quota})
+        AND NOT EXISTS (SELECT FROM input_copy WHERE storage_key = ${copy.storageKey})
       RETURNING id)
     INSERT INTO input_copy (storage_key, organization_id, job_id, size_bytes)
     SELECT ${copy.storageKey}, id, ${copy.jobId}, ${copy.sizeBytes} FROM counted`);
-  if (rowCount === 0) throw new GatewayError('STORAGE_QUOTA_EXCEEDED');
+  if (quota !== null && rowCount === 0) throw new GatewayError('STORAGE_QUOTA_EXCEEDED');
 }
 
-/** Bytes of the first part of a film that is read. */
-const firstPartBytes = 64 * 1024;
+/** Minimum size of a part that is fetched, in bytes. A picture has many small headers. */
+const partBytesMin = 256 * 1024;
 
-/** Measures a film by its headers; null if the server sends only whole files. @throws UnusableFile */
-async function measureRemoteFilm(
+/** Measures a file by its headers; null if the server sends only whole files. @throws UnusableFile */
+async function measureRemoteFile(
   outbound: Outbound,
-  source: RemoteFilm,
+  source: CopySource,
 ): Promise<InputMeasurements | null> {
   try {
     const file = await openRemoteFile(outbound, source);
-    return file && (await measureSource(file, 'video'));
+    return file && (await measureSource(file, source.medium));
   } catch (error) {
     if (!(error instanceof OutboundError)) throw error;
     throw new UnusableFile(error.message);
@@ -236,55 +241,45 @@ async function measureRemoteFilm(
  */
 async function openRemoteFile(
   outbound: Outbound,
-  { url, signal, countBytes }: RemoteFilm,
+  { url, medium, signal, countBytes }: CopySource,
 ): Promise<ByteSource | null> {
   const fetchPart = async (start: number, end: number) => {
     const part = await outbound.fetchPart(url, {
       start,
       end,
-      timeoutMs: timeoutMs.video,
+      timeoutMs: timeoutMs[medium],
       signal,
     });
     if (part) countBytes(part.bytes.length);
-    return part;
+    return part && { start, ...part };
   };
-  const first = await fetchPart(0, firstPartBytes);
+  const first = await fetchPart(0, partBytesMin);
   if (!first) return null;
+  let loaded = first;
   const { sizeBytes } = first;
-  if (sizeBytes > bytesMax.video) {
-    throw new UnusableFile(`the file has more than ${bytesMax.video} bytes`);
+  // A picture that is converted is measured as the provider will receive it.
+  if (isConverted(first.bytes)) return null;
+  if (sizeBytes > bytesMax[medium]) {
+    throw new UnusableFile(`the file has more than ${bytesMax[medium]} bytes`);
   }
   return {
     size: () => Promise.resolve(sizeBytes),
     async read(start, end) {
-      if (end <= first.bytes.length) return first.bytes.subarray(start, end);
-      const part = await fetchPart(start, Math.min(end, sizeBytes));
-      if (part?.sizeBytes === sizeBytes) return part.bytes;
-      throw new OutboundError('broken', 'the file changed while it was read');
+      if (start < loaded.start || end > loaded.start + loaded.bytes.length) {
+        const part = await fetchPart(
+          start,
+          Math.min(Math.max(end, start + partBytesMin), sizeBytes),
+        );
+        if (part?.sizeBytes !== sizeBytes) {
+          throw new OutboundError('broken', 'the file changed while it was read');
+        }
+        loaded = part;
+      }
+      return loaded.bytes.subarray(start - loaded.start, end - loaded.start);
     },
     close: () => Promise.resolve(),
   };
 }
-
-/** Start of a picture that contains its size, even after long metadata. */
-const pictureHeadBytes = 4 * 1024 * 1024;
-
-/** Yields the bytes of a file and counts them. Ends early where the start of a picture is enough. */
-async function* readCounted(
-  body: AsyncIterable<Buffer>,
-  { medium, countBytes, readsHeadsOnly }: CopySource,
-): AsyncGenerator<Buffer> {
-  let sizeBytes = 0;
-  for await (const chunk of body) {
-    countBytes(chunk.length);
-    sizeBytes += chunk.length;
-    yield chunk;
-    if (readsHeadsOnly && medium === 'image' && sizeBytes >= pictureHeadBytes) return;
-  }
-}
-
-/** Film that is measured where it is. */
-type RemoteFilm = Pick<CopySource, 'url' | 'signal' | 'countBytes'>;
 
 /** File to copy. */
 interface CopySource extends CopyingRequest {
@@ -294,24 +289,25 @@ interface CopySource extends CopyingRequest {
 }
 
 /**
- * Passes a download through, but ends it after the first bytes if they are not of the expected
- * medium; the check of the file then names what was found.
+ * Passes a download through and counts its bytes. Ends it after the first bytes if they are certainly
+ * of another medium; `isWhole` then returns false.
  */
-async function* stopAtOtherMedium(
-  body: AsyncIterable<Buffer>,
-  medium: keyof typeof inputUses,
-): AsyncGenerator<Buffer> {
-  let head: Buffer | null = Buffer.alloc(0);
-  for await (const chunk of body) {
-    yield chunk;
-    if (!head) continue;
-    head = Buffer.concat([head, chunk]);
-    if (head.length < signatureBytes) continue;
-    const signature = recognizeFormat(head);
-    const extensions = signature && 'extensions' in signature ? signature.extensions : [];
-    const media = extensions.map((extension) => findMediaType(extension)?.medium);
-    if (!media.some((found) => found === medium || (found === 'video' && medium === 'audio')))
-      return;
-    head = null;
-  }
+function readDownload(body: AsyncIterable<Buffer>, { medium, countBytes }: CopySource) {
+  let isWhole = false;
+  return {
+    async *read(): AsyncGenerator<Buffer> {
+      let head: Buffer | null = Buffer.alloc(0);
+      for await (const chunk of body) {
+        countBytes(chunk.length);
+        yield chunk;
+        if (!head) continue;
+        head = Buffer.concat([head, chunk]);
+        if (head.length < signatureBytes) continue;
+        if (!mayBeUsed(head, inputUses[medium])) return;
+        head = null;
+      }
+      isWhole = true;
+    },
+    isWhole: () => isWhole,
+  };
 }

@@ -34,6 +34,26 @@ export function parseStorageReference(text: string): string | null {
 const secretParameters =
   /^(?:sig|key|code|auth|(?:.*[-_])?(?:signature|credential|token|policy|secret)|awsaccesskeyid|googleaccessid|key-pair-id)$/i;
 
+/** Value in stored requests in place of each secret parameter. */
+const hiddenValue = 'REDACTED';
+
+/**
+ * Returns an http(s) URL with hidden values in place of its secret parameters; null if the text is
+ * not such a URL, or has no secret parameters.
+ */
+export function hideSecretParameters(text: string): string | null {
+  if (/\s/.test(text) || !URL.canParse(text)) return null;
+  const url = new URL(text);
+  const isHttp = url.protocol === 'https:' || url.protocol === 'http:';
+  if (!isHttp || listSecretParameters(url).length === 0) return null;
+  const shown = Array.from(url.searchParams, ([name, value]): [string, string] => [
+    name,
+    secretParameters.test(name) ? hiddenValue : value,
+  ]);
+  url.search = new URLSearchParams(shown).toString();
+  return url.href;
+}
+
 /** Returns the names of the secret parameters of a URL, with which anyone can read the file. */
 export const listSecretParameters = ({ searchParams }: URL): string[] =>
   [...searchParams.keys()].filter((name) => secretParameters.test(name));

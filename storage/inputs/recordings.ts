@@ -6,9 +6,11 @@ import { readAccepted, UnusableFile, type MediaType, type MediaUse } from '../me
 import type { Storage } from '../storage.ts';
 import type { RequestCopies } from './input-copies.ts';
 import { type Inputs, listSecretParameters, parseStorageReference } from './inputs.ts';
+import { createReadStream } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
-import { writeSpoolFile } from '../spool.ts';
+import type { AcceptFile } from '../picture-conversion.ts';
+import { digestStream, writeSpoolFile } from '../spool.ts';
 import type { UploadOwner } from '../upload-rows.ts';
 import type { Uploads } from '../uploads.ts';
 
@@ -61,6 +63,8 @@ async function copy(url: string, field: string, copies: RequestCopies): Promise<
 /** Type and duration (in seconds) of a recording. */
 export interface MeasuredRecording {
   type: MediaType;
+  hasAlpha: false;
+  convertedFrom: null;
   durationSeconds: number;
 }
 
@@ -72,7 +76,7 @@ async function measureRecording(source: ByteSource, field: string): Promise<Meas
   try {
     const facts = await readAccepted(source, 'recording');
     const durationSeconds = facts.kind === 'recording' ? (facts.audio?.durationSeconds ?? 0) : 0;
-    return { type: facts.type, durationSeconds };
+    return { type: facts.type, hasAlpha: false, convertedFrom: null, durationSeconds };
   } catch (error) {
     if (!(error instanceof UnusableFile)) throw error;
     throw fieldError('INVALID_REQUEST', field, error.message);
@@ -95,6 +99,8 @@ export interface ReceivedFile {
   /** File id derived from the bytes, so that a retried request has the same id. */
   contentId: string;
   type: MediaType;
+  /** Whether pixels of a picture may be transparent; false for other files. */
+  hasAlpha: boolean;
   sizeBytes: number;
   /** Duration in seconds; null if the file was not received as a recording. */
   durationSeconds: number | null;
@@ -113,16 +119,34 @@ export interface ReceivedFile {
  */
 interface FileProperties {
   type: MediaType;
+  hasAlpha: boolean;
+  convertedFrom: string | null;
   durationSeconds: number | null;
 }
 
 interface RequestFilesDeps {
   storage: Storage;
+  acceptFile: AcceptFile;
   uploads: Pick<Uploads, 'storeSpooled' | 'discard' | 'throwIfOverQuota'>;
 }
 
 /** Creates the functions that receive the files of a multipart form. */
-export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
+export function createRequestFiles({ storage, uploads, acceptFile }: RequestFilesDeps) {
+  /**
+   * Reads the type of a file, and checks that it can be used.
+   * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE with the field
+   */
+  async function inspectFile(path: string, field: string, use?: MediaUse): Promise<FileProperties> {
+    try {
+      const { type, convertedFrom, ...facts } = await acceptFile(path, use);
+      const hasAlpha = facts.kind === 'picture' && facts.hasAlpha;
+      return { type, hasAlpha, convertedFrom, durationSeconds: null };
+    } catch (error) {
+      if (!(error instanceof UnusableFile)) throw error;
+      throw fieldError(error.code, field, error.message);
+    }
+  }
+
   async function receive(
     { field, stream }: FilePart,
     owner: UploadOwner,
@@ -132,21 +156,25 @@ export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
     try {
       const digest = await writeSpoolFile(path, stream);
       if (stream.truncated) throw fieldError('FILE_TOO_LARGE', field, 'the file is too large');
-      const { type, durationSeconds } = await inspect(path);
+      const { type, hasAlpha, convertedFrom, durationSeconds } = await inspect(path);
+      // The id is that of the bytes that were sent; a converted file has others.
+      const file = convertedFrom === null ? digest : await digestStream(createReadStream(path));
       const { organizationId, keyId } = owner;
       let storageKey: string | null = null;
       return {
         contentId: `file_${digest.sha256.slice(0, 32)}`,
         type,
-        sizeBytes: digest.sizeBytes,
+        hasAlpha,
+        sizeBytes: file.sizeBytes,
         durationSeconds,
         async store() {
           storageKey = await uploads.storeSpooled({
             organizationId,
             keyId,
             extension: type.extension,
+            convertedFrom,
             path,
-            ...digest,
+            ...file,
           });
           const [, name = ''] = storageKey.split('/');
           return { fileId: name.split('.')[0] ?? '', storageKey };
@@ -174,11 +202,11 @@ export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
       receive(part, owner, (path) => inspectFile(path, part.field, 'picture')),
 
     /**
-     * Receives a file of any medium. Errors name the field of the part.
+     * Receives a file; without `use`, of any medium. Errors name the field of the part.
      * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE
      */
-    receiveMedia: (part: FilePart, owner: UploadOwner): Promise<ReceivedFile> =>
-      receive(part, owner, (path) => inspectFile(path, part.field)),
+    receiveMedia: (part: FilePart, owner: UploadOwner, use?: MediaUse): Promise<ReceivedFile> =>
+      receive(part, owner, (path) => inspectFile(path, part.field, use)),
 
     /**
      * Receives a recording. Errors name the field of the part.
@@ -189,17 +217,3 @@ export function createRequestFiles({ storage, uploads }: RequestFilesDeps) {
   };
 }
 export type RequestFiles = ReturnType<typeof createRequestFiles>;
-
-/**
- * Reads the type of a file, and checks that it can be used.
- * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE with the field
- */
-async function inspectFile(path: string, field: string, use?: MediaUse): Promise<FileProperties> {
-  try {
-    const { type } = await readAccepted(createFileSource(path), use);
-    return { type, durationSeconds: null };
-  } catch (error) {
-    if (!(error instanceof UnusableFile)) throw error;
-    throw fieldError(error.code, field, error.message);
-  }
-}

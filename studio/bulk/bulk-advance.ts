@@ -4,22 +4,25 @@
  * whose id is stored before the job is started.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
+import type { Client } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { BulkStart, BulkState, BulkStep } from '../../domain/bulk-contract.ts';
 import { errorTable, GatewayError } from '../../domain/errors.ts';
-import { newId } from '../../domain/ids.ts';
 import { asJson } from '../../domain/json.ts';
 import { organizationStatusSchema, roleSchema, scopes } from '../../identity/access.ts';
-import { command, type DatabasePool } from '../../platform/database.ts';
+import { command, isDatabaseUnavailable, type DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import { describeJob } from '../jobs/admission.ts';
 import type { RequestCaller } from '../requests/request-draft.ts';
+import { StorageFailure } from '../../storage/storage.ts';
+import { findLostStarts } from './lost-starts.ts';
 import { planItem, storedItem, type ItemServices, type PlannedItem } from './bulk-items.ts';
 
 /** Services of the step. */
 export interface AdvanceDeps extends ItemServices {
   pool: DatabasePool;
+  client: Client;
   logger: Logger;
 }
 
@@ -33,6 +36,15 @@ const collectMs = 150;
  */
 const busyShareMax = 0.3;
 const collectMaxMs = 1500;
+/**
+ * Time limits of the planning of an item, by the number of times that it was postponed, in
+ * milliseconds. Planning reads the inputs of the item. An item that takes longer is postponed, so
+ * that it delays the items beside it only briefly.
+ */
+const planningMaxMs = [2000, 15_000] as const;
+const lastPlanningMaxMs = 60_000;
+/** Number of attempts to plan an item that fails for an unknown reason or takes too long. */
+const planningAttemptsMax = 8;
 
 const callerSchema = z.object({
   keyId: z.string(),
@@ -60,7 +72,8 @@ const advanced = z.object({
   organizationId: z.string(),
   caller: callerSchema.nullable(),
   eventId: z.string().nullable(),
-  items: z.array(storedItem.extend({ jobId: z.string().nullable(), postponed: z.number() })),
+  // The rest of an item is checked when it is planned, so that a broken row stops no other item.
+  items: z.array(z.looseObject({ index: z.number(), jobId: z.string(), postponed: z.number() })),
   toCancel: z.array(z.string()),
 });
 type Advanced = z.infer<typeof advanced>;
@@ -84,19 +97,29 @@ interface Planned {
   hasMore: boolean;
 }
 
-/** Runs the step. @throws Error if the bulk job does not exist */
-export async function advanceBulk(deps: AdvanceDeps, step: BulkStep): Promise<BulkState> {
+/**
+ * Runs the step. An aborted step starts no items, because its result reaches no workflow.
+ * @throws Error if the bulk job does not exist
+ */
+export async function advanceBulk(
+  deps: AdvanceDeps,
+  step: BulkStep,
+  aborted: AbortSignal,
+): Promise<BulkState> {
   const { pool, webhooks } = deps;
-  const { bulkId, cancel, rejected, live } = step;
-  for (const jobId of rejected) await webhooks.deleteForJob(jobId);
+  const { bulkId, cancel, live } = step;
+  const { missing, lost, ...found } = await findLostStarts(deps, bulkId, live);
+  const rejected = [...step.rejected, ...found.rejected];
+  for (const jobId of [...rejected, ...lost]) await webhooks.deleteForJob(jobId);
   if (cancel) await cancelByOperator(pool, bulkId);
   if (live.length > 0) await collectEnds();
-  const input = sql.jsonb({ bulkId, live, rejected, itemsMax: itemsPerStep });
+  aborted.throwIfAborted();
+  const input = sql.jsonb({ bulkId, missing, rejected, lost, itemsMax: itemsPerStep });
   const state = await pool.oneFirst(sql.type(advancedRow)`SELECT bulk_advance(${input}) AS state`);
   if (!state) throw new Error(`the bulk job ${bulkId} does not exist`);
   const { items: _items, caller, requestId: _, organizationId: __, ...shown } = state;
   const { starts, failures, ...next } = caller
-    ? await startItems(deps, { bulkId, state, caller })
+    ? await startItems(deps, { bulkId, state, caller, aborted })
     : nothingPlanned;
   const left = state.waiting - starts.length - failures;
   return {
@@ -127,23 +150,33 @@ async function cancelByOperator(pool: DatabasePool, bulkId: string): Promise<voi
 
 const nothingPlanned: Planned = { starts: [], failures: 0, postponed: 0, hasMore: false };
 
+/** Bulk job of a step, with the key that it acts with and the signal that aborts the step. */
+interface StepContext {
+  bulkId: string;
+  state: Advanced;
+  caller: RequestCaller;
+  aborted: AbortSignal;
+}
+
 /** Plans the next items, and records which of them start. */
 async function startItems(
   deps: AdvanceDeps,
-  { bulkId, state, caller }: { bulkId: string; state: Advanced; caller: RequestCaller },
+  { bulkId, state, caller, aborted }: StepContext,
 ): Promise<Planned> {
   const { pool, webhooks } = deps;
   if (state.items.length === 0) return nothingPlanned;
   const results = await Promise.all(
-    state.items.map(({ jobId, ...item }) =>
-      planItem(
-        item,
-        { jobId: jobId ?? newId('job'), requestId: state.requestId, caller },
-        deps,
-      ).catch((error: unknown) => toUnstarted(item.index, error)),
+    state.items.map((item) =>
+      planInTime(deps, item, { requestId: state.requestId, caller }).catch((error: unknown) =>
+        toUnstarted(deps, item, error),
+      ),
     ),
   );
   const planned = results.filter((result): result is PlannedItem => 'plan' in result);
+  if (aborted.aborted) {
+    for (const item of planned) await item.discard();
+    aborted.throwIfAborted();
+  }
   const unstarted = results.filter((result): result is Unstarted => !('plan' in result));
   const failures = unstarted.filter(({ canWait }) => !canWait);
   const postponed = unstarted.filter(({ canWait }) => canWait);
@@ -194,9 +227,52 @@ function describeStart(plan: PlannedItem['plan'], bulkId: string, index: number)
   };
 }
 
-/** Returns why an item cannot be started. @throws any error but a GatewayError */
-function toUnstarted(index: number, error: unknown): Unstarted {
-  if (!(error instanceof GatewayError)) throw error;
-  const { code, message } = error;
-  return { index, error: { code, message }, canWait: errorTable[code].retryable };
+type NextItem = Advanced['items'][number];
+
+/** Plans an item within its time limit. @throws GatewayError; PlanningTimeout */
+async function planInTime(
+  deps: AdvanceDeps,
+  { jobId, postponed, ...item }: NextItem,
+  sender: { requestId: string; caller: RequestCaller },
+): Promise<PlannedItem> {
+  const planning = planItem(storedItem.parse(item), { jobId, ...sender }, deps);
+  const timer = new AbortController();
+  const limitMs = planningMaxMs[postponed] ?? lastPlanningMaxMs;
+  const timeout = sleep(limitMs, 'timeout' as const, timer).catch(() => 'timeout' as const);
+  const result = await Promise.race([planning, timeout]).finally(() => timer.abort());
+  if (result !== 'timeout') return result;
+  // The copies of its inputs belong to no job.
+  void planning.then((planned) => planned.discard()).catch(() => {});
+  throw new PlanningTimeout();
+}
+
+class PlanningTimeout extends Error {
+  override readonly name = 'PlanningTimeout';
+  override readonly message = 'The inputs of the item could not be read in time.';
+}
+
+/**
+ * Returns why an item cannot be started. An item that fails for an unknown reason, or takes too long,
+ * fails after `planningAttemptsMax` attempts, so that it does not stop the others.
+ * @throws an error of the database, which concerns all items
+ */
+function toUnstarted(
+  { logger }: AdvanceDeps,
+  { index, postponed }: NextItem,
+  error: unknown,
+): Unstarted {
+  if (error instanceof GatewayError) {
+    const { code, message } = error;
+    return { index, error: { code, message }, canWait: errorTable[code].retryable };
+  }
+  if (isDatabaseUnavailable(error)) throw error;
+  logger.warn({ error, index, postponed }, 'bulk.item_not_planned');
+  const isSlow = error instanceof PlanningTimeout;
+  const code = isSlow ? 'SERVICE_UNAVAILABLE' : 'Internal server error';
+  const isStorage = error instanceof StorageFailure && error.retryable;
+  return {
+    index,
+    error: { code, message: isSlow ? error.message : errorTable[code].message },
+    canWait: isStorage || postponed + 1 < planningAttemptsMax,
+  };
 }

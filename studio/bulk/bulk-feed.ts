@@ -2,6 +2,7 @@
  * Streams changed bulk jobs to readers as server-sent events, and waits for the end of bulk jobs. The
  * bulk jobs of all readers are read once a second with one query.
  */
+import { formatEvent } from '../../domain/event-lines.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { JobUpdates } from '../jobs/job-updates.ts';
@@ -96,8 +97,7 @@ export function createBulkFeed(deps: BulkFeedDeps) {
 /** Writes a bulk job as an event, unless only its estimate of the remaining time has changed. */
 function writeChange(reader: Reader, resource: BulkResource): void {
   const state = JSON.stringify({ ...resource, etaSeconds: null });
-  if (state !== reader.sent)
-    reader.events.write(`event: bulk\ndata: ${JSON.stringify(resource)}\n\n`);
+  if (state !== reader.sent) reader.events.write(formatEvent(resource, 'bulk'));
   reader.sent = state;
 }
 

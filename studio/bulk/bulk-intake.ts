@@ -1,23 +1,25 @@
 /**
- * Accepts bulk jobs: checks and prices all items in portions, stores them, and activates the bulk job
- * when all have arrived. Until then, no other request sees it, and an error deletes it.
+ * Accepts bulk jobs: checks the limits, checks and prices all items in portions, stores them,
+ * and activates the bulk job when all have arrived. Until then, no other request sees it, and an error deletes it.
  */
 import { createHash } from 'node:crypto';
-import { setImmediate as serveOtherRequests } from 'node:timers/promises';
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
-import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
+import { creditsFromMicro, microFromCredits, reserveResult } from '../../domain/credits.ts';
 import { fieldError, GatewayError, type ErrorDetail } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { bulkEvents, type BulkEventName } from '../../domain/bulk-contract.ts';
-import { asJson, type JsonObject } from '../../domain/json.ts';
+import { asJson, isRecord, type JsonObject } from '../../domain/json.ts';
 import { metadataFields } from '../../domain/metadata.ts';
 import { claimCondition, claimKey, isKeyUsed, type ClaimResult } from '../../ledger/claims.ts';
+import { throwRejection } from '../../ledger/ledger.ts';
 import type { Config } from '../../platform/config.ts';
 import { command, type DatabasePool } from '../../platform/database.ts';
+import { paceWork } from '../../platform/work-turns.ts';
 import type { RequestCaller } from '../requests/request-draft.ts';
 import { webhookUrlLengthMax } from '../requests/webhook-fields.ts';
 import {
+  countSteps,
   defaultsSchema,
   priceItem,
   type ItemOwner,
@@ -30,8 +32,10 @@ export const bulkItemsMax = 10_000;
 const concurrencyMax = 64;
 /** Maximum number of invalid items that an error names. */
 const invalidShownMax = 50;
-/** Number of items that are checked at the same time. */
-const portionItems = 20;
+/** Maximum number of steps of all items; an item that is no pipeline is one step. */
+export const bulkStepsMax = 40_000;
+/** Number of steps that are checked at the same time. */
+const portionSteps = 20;
 /** Number of items that are stored with one statement. */
 const storedTogether = 200;
 
@@ -100,6 +104,8 @@ interface CheckedItems {
   /** Number of valid items. */
   count: number;
   priceMicro: number;
+  /** Price of the first valid item. */
+  firstPriceMicro: number;
   /** Number of invalid items, and the errors of the first ones. */
   invalid: number;
   invalidItems: ErrorDetail[];
@@ -123,8 +129,15 @@ export async function checkItems(
     metadata: request.metadata,
     countCopied: request.countCopied,
   };
-  const checked: CheckedItems = { count: 0, priceMicro: 0, invalid: 0, invalidItems: [] };
+  const checked: CheckedItems = {
+    count: 0,
+    priceMicro: 0,
+    firstPriceMicro: 0,
+    invalid: 0,
+    invalidItems: [],
+  };
   const ids = new Map<string, number>();
+  const pace = paceWork(request.caller.organizationId);
 
   function addInvalid(error: GatewayError): void {
     checked.invalid += 1;
@@ -135,12 +148,16 @@ export async function checkItems(
   async function check(items: readonly ReceivedItem[]): Promise<void> {
     if (request.signal.aborted)
       throw new GatewayError('CANCELED', 'The client closed the connection.');
-    const results = await Promise.allSettled(
-      items.map((item) => {
-        if ('error' in item) return Promise.reject(item.error);
-        return priceItem(item, owner, services);
-      }),
-    );
+    const pending: Promise<PricedItem>[] = [];
+    for (const item of items) {
+      await pace();
+      const checking =
+        'error' in item ? Promise.reject(item.error) : priceItem(item, owner, services);
+      // Without a handler, an error during the next wait would end the process.
+      checking.catch(() => {});
+      pending.push(checking);
+    }
+    const results = await Promise.allSettled(pending);
     const valid: PricedItem[] = [];
     for (const result of results) {
       if (result.status === 'rejected') {
@@ -155,17 +172,19 @@ export async function checkItems(
         continue;
       }
       if (item.itemId !== null) ids.set(item.itemId, item.index);
-      if (checked.count === 0) throwIfOverBudget(request.options, item);
+      if (checked.count === 0) {
+        throwIfOverBudget(request.options, item);
+        checked.firstPriceMicro = item.priceMicro;
+      }
       checked.count += 1;
       checked.priceMicro += item.priceMicro;
       valid.push(item);
     }
     const isRejected = checked.invalid > 0 && !request.options.skipInvalid;
     if (!isRejected) await store(valid);
-    await serveOtherRequests();
   }
 
-  await forEachPortion(request.items, check);
+  await forEachPortion(request, check);
   const isEmpty = checked.count + checked.invalid === 0;
   if (isEmpty)
     throw fieldError('INVALID_REQUEST', 'items', 'must contain at least one item; received none');
@@ -177,22 +196,32 @@ export async function checkItems(
   return checked;
 }
 
-/** Calls a function with portions of the items. @throws GatewayError if there are too many items */
+/**
+ * Calls a function with portions of the items.
+ * @throws GatewayError INVALID_REQUEST if there are too many items or steps
+ */
 async function forEachPortion(
-  items: BulkRequest['items'],
+  { items, options: { defaults } }: Pick<BulkRequest, 'items' | 'options'>,
   run: (portion: readonly ReceivedItem[]) => Promise<void>,
 ): Promise<void> {
   let portion: ReceivedItem[] = [];
-  let count = 0;
+  let [count, steps, stepsOfPortion] = [0, 0, 0];
   for await (const item of items) {
     count += 1;
     if (count > bulkItemsMax) {
       throw fieldError('INVALID_REQUEST', 'items', `must contain at most ${bulkItemsMax} items`);
     }
+    const stepsOfItem = 'value' in item ? countSteps(item.value, defaults) : 1;
+    steps += stepsOfItem;
+    if (steps > bulkStepsMax) {
+      const message = `must contain at most ${bulkStepsMax} steps in all pipelines together; another item counts as one step`;
+      throw fieldError('INVALID_REQUEST', 'items', message);
+    }
+    stepsOfPortion += stepsOfItem;
     portion.push(item);
-    if (portion.length < portionItems) continue;
+    if (stepsOfPortion < portionSteps) continue;
     await run(portion);
-    portion = [];
+    [portion, stepsOfPortion] = [[], 0];
   }
   if (portion.length > 0) await run(portion);
 }
@@ -221,6 +250,8 @@ interface IntakeDeps extends ItemServices {
 
 const overLimit = z.object({ bulks: z.number(), items: z.number() });
 const overRow = z.object({ over: overLimit.nullable() });
+const probeRow = z.object({ answer: reserveResult });
+const fitsRow = z.object({ fits: z.boolean() });
 
 /** Creates the error of an organization that has too many open bulk jobs or items. */
 export function bulkLimitError(
@@ -231,6 +262,12 @@ export function bulkLimitError(
   return new GatewayError('BULK_LIMIT_REACHED', message, { retryAfterSeconds: 60 });
 }
 type BulkLimits = Pick<Config, 'BULK_OPEN_MAX' | 'BULK_OPEN_ITEMS_MAX'>;
+
+/** Returns the limits of open bulk jobs as the functions of bulk.sql take them. */
+export const openLimits = ({ BULK_OPEN_MAX, BULK_OPEN_ITEMS_MAX }: BulkLimits) => ({
+  bulksMax: BULK_OPEN_MAX,
+  itemsMax: BULK_OPEN_ITEMS_MAX,
+});
 
 /** Id of a bulk job, and whether an earlier request with the same Idempotency-Key started it. */
 interface AcceptedBulk {
@@ -252,14 +289,21 @@ export async function acceptBulk(
   const request = { ...submission, items: received.items };
   if (await isKeyUsed(pool, submission.caller.organizationId, submission.idempotencyKey)) {
     // A repeated request gets the first answer, also if its items would be invalid by now.
-    await forEachPortion(received.items, () => serveOtherRequests());
+    const pace = paceWork(submission.caller.organizationId);
+    await forEachPortion(request, pace);
     return replayEarlier(request, { bulkId, hash: received.digest() }, deps);
   }
-  await insertBulk(pool, bulkId, submission);
+  await insertBulk(deps, bulkId, submission);
   try {
     const buffer: PricedItem[] = [];
-    const flush = async (): Promise<void> => insertItems(pool, bulkId, buffer.splice(0));
+    const { caller } = submission;
+    const owned = { bulkId, organizationId: caller.organizationId };
+    const flush = async (): Promise<void> => insertItems(deps, owned, buffer.splice(0));
+    let isFirst = true;
     const checked = await checkItems(request, deps, async (items) => {
+      const [first] = items;
+      if (isFirst && first) await throwIfUnaffordable(pool, caller, first.priceMicro);
+      isFirst &&= !first;
       buffer.push(...items);
       if (buffer.length >= storedTogether) await flush();
     });
@@ -275,8 +319,12 @@ export async function acceptBulk(
   }
 }
 
+/**
+ * Begins to receive a bulk job, before any of its items is stored.
+ * @throws GatewayError BULK_LIMIT_REACHED, also if too many bulk jobs are being received
+ */
 async function insertBulk(
-  pool: DatabasePool,
+  { pool, config }: IntakeDeps,
   bulkId: string,
   submission: BulkSubmission,
 ): Promise<void> {
@@ -284,25 +332,63 @@ async function insertBulk(
   const events: readonly BulkEventName[] =
     webhookUrl === null ? [] : (options.webhookEvents ?? bulkEvents);
   const maxMicro = options.maxCredits === undefined ? null : microFromCredits(options.maxCredits);
-  await pool.query(command`INSERT INTO bulk (id, organization_id, key_id, request_id, concurrency,
-      max_credits, max_failed_percent, metadata, webhook_url, webhook_events)
-    VALUES (${bulkId}, ${caller.organizationId}, ${caller.keyId}, ${requestId}, ${options.concurrency},
-      ${maxMicro}, ${options.maxFailedPercent ?? null}, ${metadata && sql.jsonb(metadata)}, ${webhookUrl},
-      ${sql.array([...events], 'text')})`);
+  const bulk: JsonObject = {
+    id: bulkId,
+    organization_id: caller.organizationId,
+    key_id: caller.keyId,
+    request_id: requestId,
+    concurrency: options.concurrency,
+    max_credits: maxMicro,
+    max_failed_percent: options.maxFailedPercent ?? null,
+    metadata,
+    webhook_url: webhookUrl,
+    webhook_events: [...events],
+  };
+  const input = sql.jsonb({ bulk, ...openLimits(config) });
+  const over = await pool.oneFirst(sql.type(overRow)`SELECT bulk_receive(${input}) AS over`);
+  if (over) throw bulkLimitError(config, over);
 }
 
+/**
+ * Checks that the organization has ever enough credits for an item: its balance, including the
+ * credits that other jobs have reserved and may return.
+ * @throws GatewayError INSUFFICIENT_CREDITS
+ */
+async function throwIfUnaffordable(
+  connection: CommonQueryMethods,
+  { organizationId, keyId }: RequestCaller,
+  priceMicro: number,
+): Promise<void> {
+  const probed = await connection.maybeOneFirst(
+    sql.type(probeRow)`SELECT ledger_probe(${organizationId}, ${keyId}, ${priceMicro}) AS answer`,
+  );
+  if (probed?.verdict !== 'insufficient_credits') return;
+  const { available, reserved } = probed.balance;
+  if (available + reserved < priceMicro) throwRejection(probed);
+}
+
+/**
+ * Stores items, which count toward the storage quota of their organization.
+ * @throws GatewayError STORAGE_QUOTA_EXCEEDED
+ */
 async function insertItems(
-  pool: DatabasePool,
-  bulkId: string,
+  { pool, config }: IntakeDeps,
+  { bulkId, organizationId }: { bulkId: string; organizationId: string },
   items: readonly PricedItem[],
 ): Promise<void> {
   if (items.length === 0) return;
   const rows = items.map((item): JsonObject => ({ ...item, webhook: asJson(item.webhook) }));
-  await pool.query(command`
-    INSERT INTO bulk_item (bulk_id, index, item_id, type, request, webhook, metadata, price)
-    SELECT ${bulkId}, index, "itemId", type, request, nullif(webhook, 'null'), nullif(metadata, 'null'), "priceMicro"
-    FROM jsonb_to_recordset(${sql.jsonb(rows)}) AS x(index integer, "itemId" text, type text,
-      request jsonb, webhook jsonb, metadata jsonb, "priceMicro" bigint)`);
+  await pool.transaction(async (connection) => {
+    await connection.query(command`
+      INSERT INTO bulk_item (bulk_id, index, item_id, type, request, webhook, metadata, price)
+      SELECT ${bulkId}, index, "itemId", type, request, nullif(webhook, 'null'), nullif(metadata, 'null'), "priceMicro"
+      FROM jsonb_to_recordset(${sql.jsonb(rows)}) AS x(index integer, "itemId" text, type text,
+        request jsonb, webhook jsonb, metadata jsonb, "priceMicro" bigint)`);
+    // The insertion has locked the row of the organization.
+    const fits = await connection.oneFirst(sql.type(fitsRow)`
+      SELECT upload_bytes <= ${config.UPLOAD_BYTES_MAX} AS fits FROM organization WHERE id = ${organizationId}`);
+    if (!fits) throw new GatewayError('STORAGE_QUOTA_EXCEEDED');
+  });
 }
 
 /** Deletes a bulk job that was not activated. If that fails, the sweeper deletes it later. */
@@ -318,12 +404,22 @@ function hashItems(items: BulkRequest['items']) {
   async function* read(): AsyncGenerator<ReceivedItem> {
     for await (const item of items) {
       const sent = 'value' in item ? item.value : item.error.details;
-      hash.update(`${JSON.stringify(sent)}\n`);
+      hash.update(`${stringifySorted(sent)}\n`);
       yield item;
     }
   }
   return { items: read(), digest: () => hash.digest('hex') };
 }
+
+/** Renders a value as JSON whose fields are sorted by name, because JSON objects have no order. */
+const stringifySorted = (sent: unknown): string =>
+  JSON.stringify(sent, (_, value: unknown) =>
+    isRecord(value)
+      ? Object.fromEntries(
+          Object.entries(value).toSorted(([one], [other]) => (one < other ? -1 : 1)),
+        )
+      : value,
+  );
 
 type ReceivedBulk = { bulkId: string; hash: string };
 
@@ -334,7 +430,7 @@ async function claim(
   { bulkId, hash }: ReceivedBulk,
 ): Promise<ClaimResult | null> {
   if (idempotencyKey === null) return null;
-  const body = { options, hash };
+  const body = stringifySorted({ options, hash });
   const request = { organizationId, path: '/studio/bulk', body, subjectId: bulkId };
   return claimKey(connection, { ...request, idempotencyKey });
 }
@@ -370,11 +466,12 @@ async function activate(
       invalid = ${checked.invalid}, invalid_items = ${sql.jsonb(checked.invalidItems.map((item) => ({ ...item })))},
       estimated = ${checked.priceMicro}, waiting_price = ${checked.priceMicro}
       WHERE id = ${bulkId}`);
-    const limits = { bulkId, bulksMax: config.BULK_OPEN_MAX, itemsMax: config.BULK_OPEN_ITEMS_MAX };
+    const limits = sql.jsonb({ bulkId, ...openLimits(config) });
     const over = await connection.oneFirst(
-      sql.type(overRow)`SELECT bulk_activate(${sql.jsonb(limits)}) AS over`,
+      sql.type(overRow)`SELECT bulk_activate(${limits}) AS over`,
     );
     if (over) throw bulkLimitError(config, over);
+    await throwIfUnaffordable(connection, request.caller, checked.firstPriceMicro);
     if (claimed) {
       await connection.query(command`UPDATE idempotency_claim SET state = 'done', subject_id = ${bulkId}
         WHERE ${claimCondition(claimed.claim)}`);

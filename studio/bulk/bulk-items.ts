@@ -3,25 +3,24 @@
  * single endpoints, and plans their jobs when they are started.
  */
 import { z } from 'zod';
-import { fieldError, GatewayError } from '../../domain/errors.ts';
-import type { JsonObject } from '../../domain/json.ts';
+import { fieldError, GatewayError, prefixError } from '../../domain/errors.ts';
+import { asRecord, type JsonObject } from '../../domain/json.ts';
 import { webhookEvents } from '../../domain/job-contract.ts';
 import type { JobPlan } from '../../domain/job-plan.ts';
 import { metadataSchema, parseMetadata } from '../../domain/metadata.ts';
 import { parseWith } from '../../domain/parsing.ts';
 import { authorize } from '../../identity/access.ts';
 import type { Outbound } from '../../platform/outbound.ts';
-import type { Recordings } from '../../storage/inputs/recordings.ts';
+import { runInTurn } from '../../platform/work-turns.ts';
 import type { Webhooks } from '../../webhooks/webhooks.ts';
-import { getRequiredScope, type Capability } from '../capabilities/capability.ts';
-import { findCapability, jobKinds } from '../capabilities/capability-registry.ts';
+import { findByUse, getRequiredScope, useOf, type Capability } from '../capabilities/capability.ts';
 import { itemBody } from '../capabilities/request-fields.ts';
+import { findCapability, jobKinds } from '../pipelines/job-kinds.ts';
 import { priceRequest, type PricingServices } from '../requests/estimates.ts';
 import { calculateChargeMaxMicro, completePlan, priceDraft } from '../requests/planner.ts';
 import {
   authorizeRequest,
   draftRequest,
-  findRecordings,
   measurePrices,
   type ParsedRequest,
   type RequestCaller,
@@ -31,12 +30,11 @@ import { parseWebhook } from '../requests/webhook-fields.ts';
 
 /** Services that check, price and plan items. */
 export interface ItemServices extends PricingServices {
-  recordings: Recordings;
   outbound: Outbound;
   webhooks: Webhooks;
 }
 
-const useNames = jobKinds.map(({ path }) => path.replace('/studio/', ''));
+const useNames = jobKinds.map(useOf);
 const use = z.enum(useNames).meta({
   description: 'Studio endpoint of the item: its path after `/studio/`.',
   example: 'image/generate',
@@ -90,10 +88,6 @@ export interface ItemOwner {
   countCopied: (bytes: number) => void;
 }
 
-/** Finds the capability of a `use`, such as `image/generate`. */
-const findUsed = (name: string): Capability | undefined =>
-  jobKinds.find(({ path }) => path === `/studio/${name}`);
-
 /**
  * Checks and prices an item. Starts nothing and stores nothing.
  * @throws GatewayError; the paths of its details begin with `items.` and the index
@@ -104,21 +98,28 @@ export async function priceItem(
   services: ItemServices,
 ): Promise<PricedItem> {
   const path = `items.${index}`;
-  const { id, name, capability, fields } = await withPath(path, () => readItem(value, owner));
-  return withPath(`${path}.body`, async () => {
+  const { id, name, capability, fields } = await withPrefix(path, () => readItem(value, owner));
+  return withPrefix(`${path}.body`, async () => {
     const parsed = parseBody({ capability, fields }, owner, services);
     const item: StoredItem = { index, type: capability.type, ...parsed };
-    const request = buildRequest(item, owner, services);
+    const request = buildRequest(item, owner);
     const { price } = await priceRequest(request, services);
     return { ...item, itemId: id ?? null, use: name, priceMicro: calculateChargeMaxMicro(price) };
   });
+}
+
+/** Returns the number of steps of an item that has not been checked: those of a pipeline, or one. */
+export function countSteps(value: unknown, defaults: ItemDefaults = {}): number {
+  const body = { ...defaults.body, ...asRecord(asRecord(value)['body']) };
+  const { steps } = body;
+  return Array.isArray(steps) ? Math.max(1, steps.length) : 1;
 }
 
 /** Reads the fields of an item, and finds the capability that its caller may use. */
 function readItem(value: unknown, { defaults, caller }: ItemOwner) {
   const { id, use: ownUse, body: ownBody } = parseWith(itemSchema, value);
   const name = ownUse ?? defaults.use;
-  const capability = name === undefined ? undefined : findUsed(name);
+  const capability = name === undefined ? undefined : findByUse(jobKinds, name);
   if (!capability || name === undefined)
     throw fieldError('INVALID_REQUEST', 'use', `is required; allowed are ${useNames.join(', ')}`);
   authorize(caller, getRequiredScope(capability));
@@ -132,8 +133,6 @@ function parseBody(
 ): Pick<StoredItem, 'request' | 'webhook' | 'metadata'> {
   const { webhookUrl, webhookEvents: events, metadata, ...sent } = fields;
   const request = parseWith(capability.request, sent);
-  // Rejects an invalid recording source.
-  capability.recordings?.(request);
   const webhook = parseWebhook({ webhookUrl, webhookEvents: events }, outbound);
   const own = parseMetadata(metadata);
   return {
@@ -143,44 +142,29 @@ function parseBody(
   };
 }
 
-/** Runs a function, whose errors are about fields of the value with the path `prefix`. */
-async function withPath<Result>(
+/** Runs a function whose errors are about the value with the path `prefix`. */
+async function withPrefix<Result>(
   prefix: string,
   run: () => Result | Promise<Result>,
 ): Promise<Result> {
   try {
     return await run();
   } catch (error) {
-    if (!(error instanceof GatewayError)) throw error;
-    const { body: fields, retryAfterSeconds, cause } = error;
-    const details = error.details?.map(({ path, message }) => ({
-      path: path === '(body)' ? prefix : `${prefix}.${path}`,
-      message,
-    }));
-    throw new GatewayError(error.code, error.message, {
-      details: details ?? [{ path: prefix, message: error.message }],
-      body: fields,
-      retryAfterSeconds,
-      cause,
-    });
+    throw prefixError(error, prefix);
   }
 }
 
 /** Builds the request of a stored item. */
-function buildRequest(
-  { type, request, webhook, metadata }: StoredItem,
+export function buildRequest(
+  { type, request, webhook, metadata }: Omit<StoredItem, 'index'>,
   sender: Pick<StudioRequest, 'caller' | 'countCopied'>,
-  { recordings }: ItemServices,
 ): StudioRequest {
   const capability = findCapability(type);
   if (!capability) throw new GatewayError('SERVICE_UNAVAILABLE', `This gateway has no ${type}.`);
-  const { organizationId } = sender.caller;
   const parsedRequest: ParsedRequest = {
     request,
     webhook: webhook && { url: webhook.url, events: webhook.events },
     metadata,
-    storeFiles: (copies) =>
-      findRecordings(capability, request, { recordings, organizationId, copies }),
   };
   return { ...sender, capability, parsedRequest };
 }
@@ -213,14 +197,18 @@ export async function planItem(
   { jobId, requestId, caller }: PlanningContext,
   services: ItemServices,
 ): Promise<PlannedItem> {
-  const request = buildRequest(item, { caller, countCopied: () => {} }, services);
-  const { inputs, storage, config } = services;
+  const request = buildRequest(item, { caller, countCopied: () => {} });
+  const { storage, config } = services;
   const { organizationId } = caller;
   authorize(caller, getRequiredScope(request.capability));
-  authorizeRequest(request);
+  // Planning takes CPU from the jobs of other organizations in this worker.
+  const unmeasured = await runInTurn(organizationId, () => authorizeRequest(request));
   const copies = services.copies.forRequest({ organizationId, jobId, countBytes: () => {} });
   try {
-    const { request: fields, draft } = await draftRequest(request, { inputs, copies });
+    const { request: fields, draft } = await draftRequest(request, unmeasured, {
+      ...services,
+      copies,
+    });
     const measured = await measurePrices({ config, storage, copies }, draft);
     const { capability, parsedRequest } = request;
     const { metadata, webhook } = parsedRequest;

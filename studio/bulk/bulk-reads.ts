@@ -1,5 +1,4 @@
 /** Reads bulk jobs, their items and results for API responses. */
-import { setImmediate as serveOtherRequests } from 'node:timers/promises';
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import { bulkEvents } from '../../domain/bulk-contract.ts';
@@ -172,7 +171,6 @@ export function createBulkReads(pool: DatabasePool, reads: ReadDeps['reads']) {
         const portion = await listItems({ pool, reads }, bulk, listing);
         if (portion.length > 0) yield portion;
         after = portion.at(-1)?.item.end_number ?? null;
-        await serveOtherRequests();
       }
     },
     /** Reads an event that a webhook reports; null if it does not exist. */

@@ -2,8 +2,9 @@
 import { z } from 'zod';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { assert, errorTable } from '../../domain/errors.ts';
-import { isRecord, isoTime, keysOf } from '../../domain/json.ts';
-import { findCapability } from '../capabilities/capability-registry.ts';
+import { isoTime, keysOf } from '../../domain/json.ts';
+import { useOf } from '../capabilities/capability.ts';
+import { findCapability } from '../pipelines/job-kinds.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { JobReads } from '../jobs/job-reads.ts';
 import type { JobView } from '../jobs/job-view.ts';
@@ -171,14 +172,18 @@ export type BulkView = ReturnType<typeof createBulkView>;
 export function createBulkView({ publicBaseUrl, view }: { publicBaseUrl: string; view: JobView }) {
   async function showItem({ item, job }: ItemWithJob): Promise<BulkItemResource> {
     const isDeleted = job !== null && job.mediaDeletedAtMs !== null;
-    const error = isDeleted
-      ? { code: 'MEDIA_DELETED', message: errorTable.MEDIA_DELETED.message }
-      : item.error;
+    const reason = isDeleted
+      ? 'MEDIA_DELETED'
+      : item.state === 'completed' && job === null
+        ? 'JOB_ARCHIVED'
+        : null;
+    const error = reason ? { code: reason, message: errorTable[reason].message } : item.error;
     const code = keysOf(errorTable).find((known) => known === error?.code);
+    const capability = findCapability(item.type);
     return {
       index: item.index,
       id: item.item_id,
-      use: findCapability(item.type)?.path.replace('/studio/', '') ?? item.type,
+      use: capability ? useOf(capability) : item.type,
       state: item.state,
       round: item.round,
       jobId: item.job_id,
@@ -218,56 +223,4 @@ function estimateSeconds(bulk: BulkRecord): number | null {
   if (bulk.completed_at !== null) return 0;
   if (status !== 'in_progress' || ms === null || ends < 2) return null;
   return Math.ceil(((waiting + running) * ms) / ends / 1000);
-}
-
-const columns = [
-  'index',
-  'id',
-  'round',
-  'jobId',
-  'status',
-  'credits',
-  'errorCode',
-  'errorMessage',
-  'urls',
-  'data',
-  'cursor',
-];
-
-/** First line of results as CSV (RFC 4180). */
-export const csvHeader = `${columns.join(',')}\r\n`;
-
-/** Renders a result as a line of CSV. */
-export function formatCsvLine({
-  index,
-  id,
-  round,
-  jobId,
-  status,
-  credits,
-  error,
-  data: result,
-  cursor,
-}: BulkResult): string {
-  const json = result ? JSON.stringify(result) : '';
-  const urls = listUrls(result).join(' ');
-  const failure = [error?.code, error?.message];
-  const cells = [index, id, round, jobId, status, credits, ...failure, urls, json, cursor];
-  return `${cells.map((cell) => formatCell(cell ?? '')).join(',')}\r\n`;
-}
-
-/** Formats a cell. An apostrophe before a text like `=cmd` keeps spreadsheets from running it. */
-function formatCell(value: string | number): string {
-  const text =
-    typeof value === 'string' && /^[=+\-@\t\r]/.test(value) ? `'${value}` : String(value);
-  return /[",\r\n]/.test(text) ? `"${text.replaceAll('"', '""')}"` : text;
-}
-
-/** Lists the values of all fields named `url`. */
-function listUrls(value: unknown): string[] {
-  if (Array.isArray(value)) return value.flatMap(listUrls);
-  if (!isRecord(value)) return [];
-  return Object.entries(value).flatMap(([name, field]) =>
-    name === 'url' && typeof field === 'string' ? [field] : listUrls(field),
-  );
 }

@@ -6,12 +6,18 @@ import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { bulkChanged, bulkWorkflowType, type BulkInput } from '../../domain/bulk-contract.ts';
-import { searchAttributes, studioTaskQueue, webhookTaskQueue } from '../../domain/job-contract.ts';
+import {
+  searchAttributes,
+  studioTaskQueue,
+  webhookTaskQueue,
+  workflowTaskTimeout,
+} from '../../domain/job-contract.ts';
 import { forEachIsolated, type IsolationReport } from '../../platform/background.ts';
 import type { Config } from '../../platform/config.ts';
 import { command, type DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import { callTemporal } from '../../platform/temporal.ts';
+import { findLostStarts } from './lost-starts.ts';
 
 interface BulkWorkflowDeps {
   pool: DatabasePool;
@@ -55,6 +61,7 @@ async function signal(
       workflowId: id,
       taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
       args: [input],
+      workflowTaskTimeout,
       signal: bulkChanged,
       typedSearchAttributes: [
         { key: searchAttributes.organizationId, value: organizationId },
@@ -98,7 +105,11 @@ async function sweepOne(deps: BulkWorkflowDeps, bulk: BulkIds): Promise<void> {
   // Jobs that are still running are counted by the next passes.
   await pool.query(command`UPDATE bulk SET status = 'stopped', stop_reason = 'WORKFLOW_LOST', resume_at = NULL
     WHERE id = ${bulk.id} AND status IN ('in_progress', 'paused')`);
-  const step = sql.jsonb({ bulkId: bulk.id, live: [], rejected: [], itemsMax: 0 });
+  const step = sql.jsonb({
+    bulkId: bulk.id,
+    ...(await findLostStarts(deps, bulk.id, [])),
+    itemsMax: 0,
+  });
   await pool.query(command`SELECT FROM bulk_advance(${step})`);
   logger.warn({ bulkId: bulk.id }, 'sweeper.bulk_stopped');
   return undefined;
@@ -118,12 +129,14 @@ export function createBulkWorkflows(deps: BulkWorkflowDeps) {
       );
     },
     /**
-     * Signals the bulk jobs whose signal was lost, stops those whose workflow no longer exists, and
-     * deletes those that were never complete.
+     * Signals the bulk jobs whose signal was lost, stops those whose workflow no longer exists,
+     * deletes those that were never complete, and deletes the bodies of items that failed long ago.
      */
     async sweep(): Promise<IsolationReport> {
       await pool.query(command`DELETE FROM bulk
         WHERE status = 'receiving' AND created_at < clock_timestamp() - ${receivingMax}::interval`);
+      await pool.query(command`SELECT bulk_forget_bodies(
+        clock_timestamp() - ${config.UPLOAD_KEPT_MS} * interval '1 millisecond')`);
       const due = await pool.any(sql.type(bulkIds)`SELECT ${columns} FROM bulk
         WHERE completed_at IS NULL AND status <> 'receiving'
           AND (unsignaled_since < clock_timestamp() - interval '5 seconds' OR missing_at IS NOT NULL

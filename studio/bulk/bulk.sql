@@ -51,28 +51,49 @@ $$;
 CREATE FUNCTION bulk_canceled_error() RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
   SELECT '{"code": "CANCELED", "message": "The bulk job was canceled before the item started."}'::jsonb $$;
 
--- Returns started items without a job to the waiting ones: those whose reservation the ledger
--- rejected, and those of a lost start. They keep the id of their job, which therefore starts once. In
--- a canceled bulk job, which starts nothing more, they are canceled.
-CREATE FUNCTION bulk_return_items(INOUT b bulk, rejected jsonb, live jsonb) LANGUAGE plpgsql AS $$
-DECLARE items integer; price bigint; last integer; is_canceled boolean := b.status = 'canceled';
+-- Returns the id of the next job of an item. The first 12 digits are the time of the bulk job. The
+-- others follow from the bulk job, the index and the round, so that a start that is repeated, even
+-- after the restore of a backup, finds the workflow of the first start. The id of a job whose
+-- reservation was rejected determines the id of the next one.
+CREATE FUNCTION bulk_job_id(bulk_id text, former text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+  SELECT 'job_' || substr(bulk_id, 6, 12) || left(encode(sha256(convert_to(bulk_id || ' ' || former, 'UTF8')), 'hex'), 20) $$;
+
+-- Changes started items without a job, whose end the workflow does not await. `missing` and `rejected` wait
+-- again: their workflow was not found, or the ledger rejected their reservation. In a canceled bulk
+-- job, which starts nothing more, they are canceled. `lost` fail: their workflow has ended, but a
+-- restored database lacks the job.
+CREATE FUNCTION bulk_return_items(INOUT b bulk, missing jsonb, rejected jsonb, lost jsonb) LANGUAGE plpgsql AS $$
+DECLARE i record; next_state text;
 BEGIN
-  IF b.running = 0 THEN RETURN; END IF;
-  WITH returned AS (
-    UPDATE bulk_item i SET state = CASE WHEN is_canceled THEN 'canceled' ELSE 'waiting' END,
-      error = CASE WHEN is_canceled THEN bulk_canceled_error() END,
-      ended_at = CASE WHEN is_canceled THEN clock_timestamp() END,
-      end_number = CASE WHEN is_canceled THEN b.last_end + 1 + i.index END
-    WHERE i.bulk_id = b.id AND i.state = 'running' AND NOT EXISTS (SELECT FROM job j WHERE j.id = i.job_id)
-      AND (rejected ? i.job_id
-        OR NOT live ? i.job_id AND i.claimed_at < clock_timestamp() - interval '10 seconds')
-    RETURNING i.price, i.index)
-  SELECT count(*), coalesce(sum(r.price), 0), coalesce(max(r.index), -1) INTO items, price, last FROM returned r;
-  b.running := b.running - items; b.reserved := b.reserved - price;
-  IF is_canceled THEN
-    b.canceled := b.canceled + items; b.ended_price := b.ended_price + price; b.last_end := b.last_end + 1 + last;
-  ELSE b.waiting := b.waiting + items; b.waiting_price := b.waiting_price + price;
-  END IF;
+  FOR i IN SELECT * FROM bulk_item r WHERE r.bulk_id = b.id AND r.state = 'running'
+      AND (missing ? r.job_id OR rejected ? r.job_id OR lost ? r.job_id)
+      AND NOT EXISTS (SELECT FROM job j WHERE j.id = r.job_id) ORDER BY r.index FOR UPDATE
+  LOOP
+    next_state := CASE WHEN lost ? i.job_id THEN 'failed' WHEN b.status = 'canceled' THEN 'canceled' ELSE 'waiting' END;
+    b.running := b.running - 1; b.reserved := b.reserved - i.price;
+    IF next_state = 'waiting' THEN
+      b.waiting := b.waiting + 1; b.waiting_price := b.waiting_price + i.price;
+      UPDATE bulk_item w SET state = next_state,
+        job_id = CASE WHEN rejected ? w.job_id THEN bulk_job_id(b.id, w.job_id) ELSE w.job_id END
+      WHERE w.bulk_id = b.id AND w.index = i.index;
+      CONTINUE;
+    END IF;
+    b.ended_price := b.ended_price + i.price; b.last_end := b.last_end + 1 + i.index;
+    b.failed := b.failed + (next_state = 'failed')::integer;
+    b.canceled := b.canceled + (next_state = 'canceled')::integer;
+    UPDATE bulk_item w SET state = next_state, ended_at = clock_timestamp(), end_number = b.last_end,
+      error = CASE next_state WHEN 'canceled' THEN bulk_canceled_error()
+        ELSE '{"code": "JOB_LOST", "message": "The job of the item had ended before a backup was restored that does not contain it."}' END
+    WHERE w.bulk_id = b.id AND w.index = i.index;
+  END LOOP;
+END $$;
+
+-- Returns whether the item of a job is started. Called by the reservation of the job, in its
+-- transaction: the changed time keeps the item from being returned while the job begins.
+CREATE FUNCTION bulk_claim(started_job_id text) RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE bulk_item SET claimed_at = clock_timestamp() WHERE job_id = started_job_id AND state = 'running';
+  RETURN FOUND;
 END $$;
 
 -- Counts the jobs that have ended since the last count.
@@ -164,8 +185,7 @@ BEGIN
 END $$;
 
 -- Counts what has ended, decides whether the bulk job goes on, and returns its state and the next
--- items to plan. Input: {bulkId, live: ids of the jobs whose end the workflow awaits, rejected: ids
--- of the jobs without a reservation, itemsMax}.
+-- items to plan. Input: {bulkId, missing, rejected, lost: ids of jobs (bulk_return_items), itemsMax}.
 CREATE FUNCTION bulk_advance(input jsonb) RETURNS json LANGUAGE plpgsql AS $$
 DECLARE b bulk; before bulk; caller json; gate record; event_id text; items json;
 BEGIN
@@ -173,7 +193,7 @@ BEGIN
   IF NOT FOUND THEN RETURN NULL; END IF;
   before := b;
   caller := bulk_caller(b.key_id);
-  b := bulk_return_items(b, input->'rejected', input->'live');
+  b := bulk_return_items(b, input->'missing', input->'rejected', input->'lost');
   b := bulk_count_ends(b);
   b := bulk_stop(b, caller);
   SELECT * INTO gate FROM bulk_gate(b, caller);
@@ -191,9 +211,13 @@ BEGIN
   IF b IS DISTINCT FROM before THEN PERFORM bulk_write(b); END IF;
   IF gate.may_start THEN
     SELECT json_agg(n) INTO items FROM (
-      SELECT i.index, i.type, i.request, i.webhook, i.metadata, i.job_id AS "jobId", i.postponed FROM bulk_item i
-      WHERE i.bulk_id = b.id AND i.state = 'waiting' ORDER BY i.postponed, i.index
-      LIMIT least((input->>'itemsMax')::integer, b.concurrency - b.running)) AS n;
+      -- Items that were postponed more often may take long, and are planned apart from the others.
+      SELECT i.index, i.type, i.request, i.webhook, i.metadata,
+        coalesce(i.job_id, bulk_job_id(b.id, i.index || ' ' || i.round)) AS "jobId", i.postponed FROM bulk_item i
+      WHERE i.bulk_id = b.id AND i.state = 'waiting' AND i.postponed =
+        (SELECT min(w.postponed) FROM bulk_item w WHERE w.bulk_id = b.id AND w.state = 'waiting')
+      -- More items than `concurrency` may be running after it was lowered.
+      ORDER BY i.index LIMIT greatest(0, least((input->>'itemsMax')::integer, b.concurrency - b.running))) AS n;
   END IF;
   RETURN json_build_object('status', b.status, 'stopReason', b.stop_reason,
     'resumeInMs', (extract(epoch FROM b.resume_at - clock_timestamp()) * 1000)::bigint,
@@ -240,14 +264,17 @@ BEGIN
 END $$;
 
 -- Returns {bulks, items}, the numbers of the open ones, if an organization has too many of them to
--- open a locked bulk job; otherwise null. The limits are {bulksMax, itemsMax}.
+-- open a locked bulk job; otherwise null. The limits are {bulksMax, itemsMax, countsReceiving?: whether
+-- bulk jobs that are being received count as open}.
 CREATE FUNCTION bulk_over_limit(b bulk, limits jsonb) RETURNS json LANGUAGE plpgsql AS $$
 DECLARE bulks bigint; items bigint;
 BEGIN
   -- Two bulk jobs of an organization are opened one after the other.
   PERFORM pg_advisory_xact_lock(hashtext('bulk ' || b.organization_id));
   SELECT count(*), coalesce(sum(o.waiting + o.running), 0) INTO bulks, items FROM bulk o
-    WHERE o.organization_id = b.organization_id AND o.completed_at IS NULL AND o.status <> 'receiving' AND o.id <> b.id;
+    WHERE o.organization_id = b.organization_id AND o.completed_at IS NULL AND o.id <> b.id
+      AND (o.status <> 'receiving' OR coalesce((limits->>'countsReceiving')::boolean, false)
+        AND o.created_at > clock_timestamp() - interval '10 minutes');
   IF bulks + 1 > (limits->>'bulksMax')::bigint OR items + b.waiting > (limits->>'itemsMax')::bigint THEN
     RETURN json_build_object('bulks', bulks, 'items', items);
   END IF;
@@ -267,7 +294,7 @@ BEGIN
 END $$;
 
 -- Applies the command of a caller or operator: {bulkId, organizationId, command, …}. Returns
--- `changed`, `unchanged`, `not_found`, `done` (it has ended), `canceled`, `nothing` (no item failed),
+-- `changed`, `unchanged`, `not_found`, `done` (it has ended), `canceled`, `nothing` (no item can be retried),
 -- or the result of bulk_over_limit.
 --   cancel: {all: whether running jobs are canceled too}
 --   pause
@@ -306,8 +333,9 @@ BEGIN
     b.status := 'in_progress'; b.stop_reason := NULL; b.resume_at := NULL; b.completed_at := NULL;
   WHEN 'retry' THEN
     IF b.status = 'canceled' THEN RETURN '"canceled"'; END IF;
+    -- The bodies of items that failed long ago have been deleted.
     SELECT count(*), coalesce(sum(i.price), 0) INTO items, price FROM bulk_item i
-      WHERE i.bulk_id = b.id AND i.state = 'failed';
+      WHERE i.bulk_id = b.id AND i.state = 'failed' AND i.request <> '{}';
     IF items = 0 THEN RETURN '"nothing"'; END IF;
     b.failed := b.failed - items; b.waiting := b.waiting + items;
     b.ended_price := b.ended_price - price; b.waiting_price := b.waiting_price + price;
@@ -322,7 +350,7 @@ BEGIN
   IF input->>'command' = 'retry' THEN
     UPDATE bulk_item i SET state = 'waiting', round = i.round + 1, job_id = NULL, error = NULL,
       postponed = 0, charged = 0, ended_at = NULL, end_number = NULL
-    WHERE i.bulk_id = b.id AND i.state = 'failed';
+    WHERE i.bulk_id = b.id AND i.state = 'failed' AND i.request <> '{}';
   END IF;
   IF b IS NOT DISTINCT FROM before THEN RETURN '"unchanged"'; END IF;
   b.unsignaled_since := clock_timestamp();

@@ -4,7 +4,7 @@ import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
 import { formatDuration } from '../jobs/job-explanation.ts';
-import { readWorkflow, type JobWorkflow } from '../jobs/job-workflow.ts';
+import { describeFailingTask, readWorkflow, type JobWorkflow } from '../jobs/job-workflow.ts';
 
 /** Schema of a bulk job with its counts. Amounts are micro-credits. */
 export const explainedBulk = z.object({
@@ -100,6 +100,8 @@ function describeBulk(bulk: BulkState, workflow: JobWorkflow | null): string {
       `A change ${formatAgo(bulk.unsignaledSinceMs)} was not signaled to its workflow; the sweeper repeats the signal.`,
     );
   }
+  if (workflow?.failingTask)
+    sentences.push(`It hangs: ${describeFailingTask(workflow.failingTask)}.`);
   for (const { activity, failures, lastError } of workflow?.retries ?? [])
     sentences.push(`Its activity ${activity} failed ${failures} times: ${lastError}.`);
   if (status === 'paused') {

@@ -16,7 +16,6 @@ import { videoUpscale } from './video-upscale.ts';
 import { dialogueGenerate } from './dialogue-generate.ts';
 import { musicGenerate } from './music-generate.ts';
 import { musicPlan } from './music-plan.ts';
-import { createPipelines } from './pipelines.ts';
 import { sfxGenerate } from './sfx-generate.ts';
 import { voiceoverGenerate } from './voiceover-generate.ts';
 
@@ -38,14 +37,3 @@ export const capabilities: readonly Capability[] = [
   sfxGenerate,
   audioTranscribe,
 ];
-
-/** Pipelines, whose steps are requests to the capabilities. */
-export const pipelines = createPipelines(capabilities);
-
-/** All kinds of jobs: those of one capability, and pipelines. */
-export const jobKinds: readonly Capability[] = [...capabilities, pipelines];
-
-/** Returns the capability with a job's `type`; undefined if there is none. */
-export function findCapability(type: string): Capability | undefined {
-  return jobKinds.find((capability) => capability.type === type);
-}

@@ -82,7 +82,17 @@ interface CapabilityDefinition<Request> {
 }
 
 /** Capability as other code sees it. Only the capability's own file knows its request type. */
-export type Capability = CapabilityDefinition<JsonObject>;
+export interface Capability extends Omit<CapabilityDefinition<JsonObject>, 'plan'> {
+  /** Plans the calls of a request. Recordings are found later (`DraftPlan.recordings`). */
+  plan: (request: JsonObject) => DraftPlan;
+}
+
+/** Returns the name with which steps and items select a capability, e.g. `image/generate`. */
+export const useOf = ({ path }: Pick<Capability, 'path'>): string => path.slice('/studio/'.length);
+
+/** Finds the capability that a step or item selects with `use`; undefined if there is none. */
+export const findByUse = (kinds: readonly Capability[], use: string): Capability | undefined =>
+  kinds.find((capability) => useOf(capability) === use);
 
 /** Returns what a later step of a pipeline may take from a step of this capability. */
 export function yieldsOf({ yields, medium }: Capability): NonNullable<Capability['yields']> {
@@ -116,5 +126,15 @@ export function respondsWith202(
 /** Declares a capability; `plan` receives the parsed request. */
 export function defineCapability<Request>(definition: CapabilityDefinition<Request>): Capability {
   // oxlint-disable-next-line no-unsafe-type-assertion -- `plan` only receives requests that `request` parsed
-  return definition as unknown as Capability;
+  const capability = definition as unknown as CapabilityDefinition<JsonObject>;
+  const { plan, recordings } = capability;
+  return {
+    ...capability,
+    plan(request) {
+      const sources = recordings?.(request) ?? [];
+      const draft = plan(request);
+      if (sources.length === 0) return draft;
+      return { ...draft, recordings: { sources, complete: (found) => plan(request, found) } };
+    },
+  };
 }

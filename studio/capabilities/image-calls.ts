@@ -9,6 +9,7 @@ import {
   type ImageSizeName,
 } from '../models/image-model.ts';
 import {
+  findPixelsMax,
   getMissingDefaults,
   type ParameterRules,
   buildProviderInput,
@@ -23,7 +24,7 @@ import {
 import { GatewayError } from '../../domain/errors.ts';
 import type { Json } from '../../domain/json.ts';
 import type { DraftCall, PlanInput } from '../../domain/draft-plan.ts';
-import type { OutputSpec } from '../../domain/job-plan.ts';
+import type { MaskArea, OutputSpec } from '../../domain/job-plan.ts';
 
 /** Common aspect ratios. The ratio of a generated picture may differ slightly. */
 const commonRatios = [
@@ -85,6 +86,7 @@ export interface ImageRequest {
   height?: number | undefined;
   imageSize?: ImageSizeName | { width: number; height: number } | undefined;
   imageUrls?: string[] | undefined;
+  maskArea?: MaskArea | undefined;
   [field: string]: Json | undefined;
 }
 
@@ -129,6 +131,10 @@ export function planImageCalls(
           : price.smaller,
       required: false,
       output,
+      ...(body.maskArea && { maskArea: body.maskArea }),
+      ...(!size && {
+        planned: { pixelsMax: findPixelsMax(model.pixelsMax, fields['resolution']) },
+      }),
       routes: routes.map((route) => ({
         provider: route.provider,
         providerEndpoint: (body.imageUrls && route.edit) || route.generate,

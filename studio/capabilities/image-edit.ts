@@ -16,6 +16,7 @@ import {
   seedNumber,
 } from './request-fields.ts';
 import { buildPictureInputs, planImageCalls, throwIfTransparentJpeg } from './image-calls.ts';
+import { fieldError } from '../../domain/errors.ts';
 import { findModel, throwIfUnsupported } from '../models/model-parameters.ts';
 
 const request = z.strictObject({
@@ -30,7 +31,14 @@ const request = z.strictObject({
     .optional()
     .meta({ description: 'A higher quality adds detail, and takes longer.' }),
   background: z.enum(['auto', 'transparent', 'opaque']).optional(),
-  maskUrl: mediaUrl.optional(),
+  maskUrl: mediaUrl.optional().meta({
+    description:
+      'Picture with the aspect ratio of the first image, seen upright. Edited is the white area; if the mask has transparent pixels, the transparent area.',
+  }),
+  maskArea: z
+    .enum(['white', 'transparent'])
+    .optional()
+    .meta({ description: 'Area of the mask that is edited, instead of what its pixels decide.' }),
   async: asyncFlag,
 });
 
@@ -53,6 +61,9 @@ export const imageEdit = defineCapability({
     const parameters = model.edit ?? {};
     throwIfUnsupported({ id: model.id, parameters }, body);
     throwIfTransparentJpeg(body);
+    if (body.maskArea !== undefined && body.maskUrl === undefined) {
+      throw fieldError('INVALID_REQUEST', 'maskArea', 'must be absent without maskUrl');
+    }
     const mask =
       body.maskUrl === undefined
         ? []

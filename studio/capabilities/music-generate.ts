@@ -1,7 +1,7 @@
 /** POST /studio/music/generate (spec §4.9): a song; in full mode also cover art and lyrics. */
 import { z } from 'zod';
 import { audioModels } from '../models/audio-models.ts';
-import { findModel } from '../models/model-parameters.ts';
+import { findModel, findPixelsMax } from '../models/model-parameters.ts';
 import { imageModels } from '../models/image-models.ts';
 import { calculateUnitPrice, audioPriceRules, coverPriceRules } from '../models/price-rules.ts';
 import { fieldError, fieldsError, GatewayError, assert } from '../../domain/errors.ts';
@@ -204,6 +204,7 @@ function planCover(body: MusicRequest): DraftCall {
   return {
     required: false,
     output: { medium: 'image', format: 'jpeg', model: imageModel.id },
+    planned: { pixelsMax: findPixelsMax(imageModel.pixelsMax, undefined) },
     quantity: 1,
     unitPriceUsd: calculateUnitPrice(coverPriceRules(imageModel.price)[0], { mode: 'full' }).usd,
     routes: [

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import {
   findModel,
+  findPixelsMax,
   getMissingDefaults,
   throwIfBoth,
   throwIfUnsupported,
@@ -95,6 +96,7 @@ function planVideo(model: VideoModel, body: VideoRequest): DraftCall {
       format: null,
       expected: { durationSeconds, ...(typeof hasAudio === 'boolean' && { hasAudio }) },
     },
+    planned: { pixelsMax: findPixelsMax(model.pixelsMax, fields['resolution']) },
     unitPriceUsd: usd,
     variants: listCheaperVideos(model, usd),
     routes: model.routes.map((route) => ({

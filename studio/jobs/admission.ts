@@ -10,6 +10,7 @@ import {
   searchAttributes,
   studioTaskQueue,
   jobWorkflowId,
+  workflowTaskTimeout,
   type JobOutcome,
 } from '../../domain/job-contract.ts';
 import type { JobPlan } from '../../domain/job-plan.ts';
@@ -37,6 +38,7 @@ export async function startWorkflow(
       workflowId: jobWorkflowId(plan.jobId),
       taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
       args: [plan],
+      workflowTaskTimeout,
       workflowIdReusePolicy: 'ALLOW_DUPLICATE',
       workflowIdConflictPolicy: 'USE_EXISTING',
       ...describeJob(plan),

@@ -2,7 +2,7 @@
 import { errorTable } from '../../domain/errors.ts';
 import { keysOf, toResponse } from '../../domain/json.ts';
 import { z } from 'zod';
-import { finishStep } from '../capabilities/pipelines.ts';
+import { finishStep } from '../pipelines/pipeline-requests.ts';
 import { pipelineStepId } from '../../domain/job-record.ts';
 import type { JobCall, JobRecord, JobCaller } from './job-reads.ts';
 import type { WebhookRecord, WebhookAttempt } from '../../webhooks/webhooks.ts';
@@ -65,6 +65,13 @@ function suggestForOpenJob({ job, owner, calls }: JobEvidence): NextStep[] {
     const message =
       'The workflow of the job no longer exists. Check the call with the provider, then continue or release the job. The sweeper does this within minutes.';
     return [suggestOperation('resettleJob', job.id, message)];
+  }
+  if (owner.failingTask) {
+    return [
+      suggestAdvice(
+        `Its workflow cannot continue. The sweeper resets it once. If its task still fails, run a build that can continue it, or: temporal workflow reset --workflow-id ${job.id} --type FirstWorkflowTask --reason "…" (docs/runbooks/replay-failure.md). No call is sent twice.`,
+      ),
+    ];
   }
   const pausedCall = calls.find(({ state }) => state === 'waiting');
   const hasSentCall = calls.some(({ state }) => state === 'accepted' || state === 'unknown');
@@ -178,7 +185,10 @@ function listStepsOfPipelineCall(job: JobRecord, call: JobCall): readonly Step[]
     startedAtMs,
     endedAtMs: answeredAtMs ?? job.completedAtMs,
   };
-  const steps = [...listCallSteps(job, call), ...(startedAtMs === null ? [] : [store])];
+  // A call that the provider has refused has nothing to store.
+  const isRefused = isFailed && answeredAtMs === null && outputs?.error?.code !== 'STORAGE_ERROR';
+  const isStored = startedAtMs !== null && !isRefused;
+  const steps = [...listCallSteps(job, call), ...(isStored ? [store] : [])];
   return markFailure(isFailed, steps).map((one) => ({ ...one, step }));
 }
 

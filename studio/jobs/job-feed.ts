@@ -3,6 +3,7 @@
  * jobs of its organization. Postgres NOTIFY reports jobs that start or end. Open jobs with readers
  * are read once a second, with one query per organization.
  */
+import { formatEvent } from '../../domain/event-lines.ts';
 import type { JobReads, JobRecord } from './job-reads.ts';
 import { withCorrelation, type Logger } from '../../platform/logger.ts';
 import type { DatabasePool } from '../../platform/database.ts';
@@ -120,8 +121,7 @@ async function sendCurrentJobs(
 }
 
 /** Encodes a job as a server-sent event. All readers of the organization receive the same bytes. */
-const encodeEvent = (job: JobResource): Buffer =>
-  Buffer.from(`event: job\ndata: ${JSON.stringify(job)}\n\n`);
+const encodeEvent = (job: JobResource): Buffer => Buffer.from(formatEvent(job, 'job'));
 
 /** Reads the jobs of an organization, unless they are still being read. */
 async function refreshTopic(

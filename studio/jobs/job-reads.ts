@@ -192,7 +192,7 @@ export interface JobFilter extends RecordFilter {
   type?: string | undefined;
   provider?: string | undefined;
   errorCode?: string | undefined;
-  /** Id or text that a job must match (job-search.ts). */
+  /** Id or text that a job must match. */
   search?: string | undefined;
 }
 
@@ -223,6 +223,8 @@ const selectJobs = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
           AS queue_position,
         jsonb_agg(jsonb_build_object('index', p.call_index, 'state', p.state,
           'begunAtMs', unix_ms(p.begun_at), 'answeredAtMs', unix_ms(p.answered_at),
+          'changedAtMs', unix_ms(greatest(p.updated_at, (SELECT min(n.received_at) FROM provider_notification n
+            WHERE n.job_id = p.job_id AND n.call_index = p.call_index))),
           'outputs', CASE x.status WHEN 'open' THEN p.outputs END)) FILTER (WHERE x.steps IS NOT NULL)
           AS step_calls
       FROM provider_call p WHERE p.job_id = x.id) c ON true

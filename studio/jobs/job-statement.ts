@@ -5,7 +5,7 @@
 import { formatCredits } from '../../domain/credits.ts';
 import { errorTable } from '../../domain/errors.ts';
 import { providerDefinitions } from '../../providers/provider-registry.ts';
-import { finishStep } from '../capabilities/pipelines.ts';
+import { finishStep } from '../pipelines/pipeline-requests.ts';
 import type { JobCall, JobRecord } from './job-reads.ts';
 
 /** Time after which a submit that a provider should confirm at once counts as unconfirmed. */

@@ -6,7 +6,7 @@ import { errorTable, assert } from '../../domain/errors.ts';
 import { keysOf, isRecord, isoTime } from '../../domain/json.ts';
 import type { Capability } from '../capabilities/capability.ts';
 import type { CallOutputs, StoredArtifact } from '../../domain/job-plan.ts';
-import { findCapability } from '../capabilities/capability-registry.ts';
+import { findCapability } from '../pipelines/job-kinds.ts';
 import { listDelivered, showSteps, stepsSchema } from '../pipelines/step-view.ts';
 
 /**

@@ -8,6 +8,7 @@ import type { ProtoFailure } from '@temporalio/common';
 import { z } from 'zod';
 import { callTemporal } from '../../platform/temporal.ts';
 import { checkNow, jobWorkflowId } from '../../domain/job-contract.ts';
+import { findFailingTask } from './failing-workflows.ts';
 
 /** Schema of the state of a job's workflow. */
 export const jobWorkflow = z.object({
@@ -27,6 +28,10 @@ export const jobWorkflow = z.object({
       }),
     )
     .meta({ description: 'Activities that have failed and that Temporal retries.' }),
+  failingTask: z.object({ failures: z.int(), lastError: z.string() }).nullable().meta({
+    description:
+      'Workflow task that has failed and that Temporal retries; null if there is none. While it fails, the workflow does not continue.',
+  }),
 });
 export type JobWorkflow = z.infer<typeof jobWorkflow>;
 
@@ -37,13 +42,27 @@ export async function readWorkflow(client: Client, jobId: string): Promise<JobWo
     const { status, raw } = await callTemporal(client, () => handle.describe());
     const isRunning = status.name === 'RUNNING' || status.name === 'PAUSED';
     const retries = await listRetries(client, raw);
-    return { state: isRunning ? 'running' : 'closed', status: status.name, retries };
+    const task = isRunning ? await findFailingTask(client, raw) : null;
+    const failingTask = task && {
+      failures: task.failures,
+      lastError: await readMessage(client, task.failure),
+    };
+    return { state: isRunning ? 'running' : 'closed', status: status.name, retries, failingTask };
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) {
-      return { state: 'missing', status: null, retries: [] };
+      return { state: 'missing', status: null, retries: [], failingTask: null };
     }
     throw error;
   }
+}
+
+/** Describes a workflow task that fails and is retried. */
+export function describeFailingTask({
+  failures,
+  lastError,
+}: NonNullable<JobWorkflow['failingTask']>): string {
+  const times = failures === 1 ? 'once' : `${failures} times`;
+  return `its workflow task failed ${times} and is retried; error: ${lastError}`;
 }
 
 /** Lists the pending activities of a workflow that have failed at least once. */

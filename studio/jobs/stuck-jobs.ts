@@ -6,7 +6,7 @@ import type { DatabasePool } from '../../platform/database.ts';
 import { formatDuration } from './job-explanation.ts';
 import { pipelineStepId } from '../../domain/job-record.ts';
 import { stepOfCall } from './job-reads.ts';
-import { readWorkflow, type JobWorkflow } from './job-workflow.ts';
+import { describeFailingTask, readWorkflow, type JobWorkflow } from './job-workflow.ts';
 
 const openCall = z.object({
   index: z.number(),
@@ -41,7 +41,7 @@ type OpenReservationWithCalls = z.infer<typeof openReservationWithCalls>;
 /** Open reservation, with the state of its workflow and the reasons why it is open. */
 export interface StuckReservation extends OpenReservationWithCalls {
   owner: JobWorkflow | null;
-  /** Reasons in this order: the workflow, the deadline, the calls, the retried activities, the bulk job. */
+  /** Reasons in this order: the workflow, the deadline, the calls, the failing workflow task or activities, the bulk job. */
   reasons: string[];
 }
 
@@ -151,10 +151,12 @@ function findReasons(
 }
 
 /**
- * Describes the activities that Temporal retries, except the wait for a paused provider, which the
- * state of the call describes.
+ * Describes the failing workflow task, or the activities that Temporal retries, except the wait for a
+ * paused provider, which the state of the call describes.
  */
 function listRetryReasons(owner: JobWorkflow | null): string[] {
+  const { failingTask } = owner ?? {};
+  if (failingTask) return [describeFailingTask(failingTask)];
   const retries = (owner?.retries ?? []).filter(({ activity }) => activity !== 'awaitResume');
   return retries.map(({ activity, failures, lastError }) => {
     const times = failures === 1 ? 'once' : `${failures} times`;

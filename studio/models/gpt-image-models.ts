@@ -21,12 +21,13 @@ import {
   type SizeRule,
 } from './model-parameters.ts';
 
+const customSizePixelsMax = 8_294_400;
 /** Limits of a custom image size. They are the same for fal and OpenAI. */
 const customSize: SizeRule = {
   multipleOf: 16,
   edgeMax: 3840,
   pixelsMin: 655_360,
-  pixelsMax: 8_294_400,
+  pixelsMax: customSizePixelsMax,
   ratioMax: 3,
 };
 
@@ -118,6 +119,7 @@ function createRow({
     edit: editParameters,
     routes: [createFalRoute(fal, imagesPerCallMax), createOpenaiRoute(upstream)],
     price,
+    pixelsMax: customSizePixelsMax,
   };
 }
 

@@ -4,6 +4,7 @@ import {
   type CatalogRow,
   type ParameterRules,
   type FieldMap,
+  type PixelsMax,
 } from './model-parameters.ts';
 
 /** Route of an image model: the provider, its endpoints and its limits. */
@@ -46,6 +47,7 @@ export interface ImageModel extends CatalogRow {
   /** Routes; the first one is preferred. */
   routes: readonly ImageRoute[];
   price: ImagePrice;
+  pixelsMax: PixelsMax;
 }
 
 /** All output formats. */

@@ -53,6 +53,7 @@ export const imageModels: readonly ImageModel[] = [
     displayName: 'Nano Banana',
     servedBy: 'Gemini 2.5 Flash Image',
     typicalSeconds: 8,
+    pixelsMax: 1_100_000,
     generate: {
       numImages,
       aspectRatio: { oneOf: nanoBananaRatios },
@@ -77,6 +78,7 @@ export const imageModels: readonly ImageModel[] = [
     displayName: 'Nano Banana Pro',
     servedBy: 'Gemini 3 Pro Image',
     typicalSeconds: 25,
+    pixelsMax: { '1K': 1_100_000, '2K': 4_400_000, '4K': 17_600_000 },
     generate: {
       numImages,
       aspectRatio: { oneOf: nanoBananaRatios },
@@ -106,6 +108,7 @@ export const imageModels: readonly ImageModel[] = [
     displayName: 'Seedream 4',
     servedBy: 'Seedream 4',
     typicalSeconds: 10,
+    pixelsMax: 2048 * 2048,
     generate: {
       numImages,
       outputFormat,
@@ -132,6 +135,7 @@ export const imageModels: readonly ImageModel[] = [
     displayName: 'Alpha Image',
     servedBy: 'GPT Image 1.5 (GPT Image 1 was shut down on 2026-10-23)',
     typicalSeconds: 30,
+    pixelsMax: 1536 * 1024,
     generate: {
       numImages,
       aspectRatio: { oneOf: Object.keys(gptImageSizes) },
@@ -161,6 +165,7 @@ export const imageModels: readonly ImageModel[] = [
     displayName: 'Alpha Image Mini',
     servedBy: 'GPT Image 1 Mini',
     typicalSeconds: 20,
+    pixelsMax: 1536 * 1024,
     generate: {
       numImages,
       aspectRatio: { oneOf: Object.keys(gptImageSizes) },
@@ -187,6 +192,7 @@ export const imageModels: readonly ImageModel[] = [
     displayName: 'Alpha Imagen',
     servedBy: 'Gemini 3.1 Flash Image (Imagen 4 was shut down on 2026-08-17)',
     typicalSeconds: 10,
+    pixelsMax: 1_100_000,
     generate: {
       numImages: { ...numImages, max: 4 },
       aspectRatio: { oneOf: imagenRatios },
@@ -208,6 +214,7 @@ export const imageModels: readonly ImageModel[] = [
     displayName: 'Alpha Imagen Ultra',
     servedBy: 'Gemini 3 Pro Image (Imagen 4 Ultra was shut down on 2026-08-17)',
     typicalSeconds: 25,
+    pixelsMax: 1_100_000,
     generate: {
       numImages: { ...numImages, max: 4 },
       aspectRatio: { oneOf: imagenRatios },
@@ -232,6 +239,7 @@ export const imageModels: readonly ImageModel[] = [
     displayName: 'Alpha Imagine',
     servedBy: 'Grok Imagine',
     typicalSeconds: 10,
+    pixelsMax: 1_400_000,
     generate: {
       numImages,
       aspectRatio: { oneOf: grokRatios },

@@ -19,6 +19,18 @@ import {
 /** Request fields, with or without the model's defaults. */
 export type Fields = Readonly<Record<string, Json | undefined>>;
 
+/**
+ * Most pixels of a delivered picture or frame whose size the request does not determine, by the
+ * `resolution` of the request if the model has one. Steps that process the result are priced by it.
+ */
+export type PixelsMax = number | Readonly<Record<string, number>>;
+
+/** Returns the most pixels that a model delivers at a resolution. */
+export function findPixelsMax(max: PixelsMax, resolution: Json | undefined): number {
+  if (typeof max === 'number') return max;
+  return max[String(resolution)] ?? Math.max(...Object.values(max));
+}
+
 /** Rules that map request fields to a provider's fields. All keys are names of request fields. */
 export interface FieldMap {
   /** Provider's field names. A request field without an entry keeps its name in snake_case. */
@@ -137,7 +149,14 @@ export function getMissingDefaults(
 }
 
 /** Fields that control the gateway and are not sent to the provider. */
-const gatewayFields = new Set(['model', 'service', 'operation', 'async', 'persistToStorage']);
+const gatewayFields = new Set([
+  'model',
+  'service',
+  'operation',
+  'async',
+  'persistToStorage',
+  'maskArea',
+]);
 /** Fields that are allowed without a rule of the model; a rule may still limit their values. */
 const commonFields = new Set([...gatewayFields, 'prompt', 'imageUrl', 'imageUrls', 'videoUrl']);
 

@@ -10,6 +10,7 @@ import {
   seedRule,
   type CatalogRow,
   type ParameterRules,
+  type PixelsMax,
 } from './model-parameters.ts';
 
 /**
@@ -34,6 +35,7 @@ export interface VideoModel extends CatalogRow {
   /** Fields not allowed together with `imageUrl`, because the picture determines their values. */
   determinedByImage?: readonly string[];
   routes: readonly VideoRoute[];
+  pixelsMax: PixelsMax;
   /** Prices per second; the first price that matches the request applies. */
   usdPerSecond: readonly VideoPrice[];
 }
@@ -71,6 +73,7 @@ function createSeedance(row: SeedanceModel): VideoModel {
     displayName: `Seedance ${row.version}`,
     servedBy: `Seedance ${row.version}`,
     typicalSeconds: 90,
+    pixelsMax: { '480p': 450_000, '720p': 1_000_000 },
     parameters: {
       imageUrl: {},
       endImageUrl: {},
@@ -106,6 +109,7 @@ export const videoModels: readonly VideoModel[] = [
     displayName: 'Veo',
     servedBy: 'Veo 3.1',
     typicalSeconds: 90,
+    pixelsMax: { '720p': 1280 * 720, '1080p': 1920 * 1080 },
     parameters: {
       imageUrl: {},
       endImageUrl: {},
@@ -139,6 +143,7 @@ export const videoModels: readonly VideoModel[] = [
     displayName: 'Kling 3.0 Pro',
     servedBy: 'Kling 3.0 Pro',
     typicalSeconds: 180,
+    pixelsMax: 1920 * 1080,
     parameters: {
       prompt: { charactersMax: 2500 },
       imageUrl: {},

@@ -4,7 +4,12 @@
  * parses and plans the body of the step.
  */
 import { z } from 'zod';
-import { GatewayError, invalidFieldsError, type ErrorDetail } from '../../domain/errors.ts';
+import {
+  GatewayError,
+  invalidFieldsError,
+  prefixError,
+  type ErrorDetail,
+} from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { isRecord, type Json, type JsonObject } from '../../domain/json.ts';
 import { parseWith } from '../../domain/parsing.ts';
@@ -123,7 +128,8 @@ function findReference(value: Json, path: string[], context: StepContext): Found
   const takes = capability.takes ?? {};
   const [name = ''] = path;
   const isItem = path.length === 2 && /^\d+$/.test(path[1] ?? '');
-  const taken = path.length === 1 || isItem ? takes[name] : undefined;
+  const isField = path.length === 1 || isItem;
+  const taken = isField && Object.hasOwn(takes, name) ? takes[name] : undefined;
   if (!taken) {
     const names = Object.keys(takes).join(', ') || 'none';
     return fail(`takes no result of another step; fields that take one: ${names}`);
@@ -233,31 +239,9 @@ export function isPlaceholderPlan(value: Json, token: string): boolean {
   return isRecord(section) && section['section_name'] === token;
 }
 
-/**
- * Returns an error of a step's body with full paths, and with references in place of tokens.
- */
-export function prefixError(
-  error: unknown,
-  prefix: string,
-  references: readonly FoundReference[] = [],
-): unknown {
-  if (!(error instanceof GatewayError)) return error;
-  const show = (text: string): string =>
-    references.reduce(
-      (shown, { token, reference }) => shown.replaceAll(token, `the result of ${reference.$from}`),
-      text,
-    );
-  const details = (error.details ?? []).map(({ path, message }) => ({
-    path: path === '(body)' ? prefix : `${prefix}.${path}`,
-    message: show(message),
-  }));
-  const [first] = error.details ?? [];
-  const isFirst = first !== undefined && error.message === `${first.path}: ${first.message}`;
-  if (isFirst) return invalidFieldsError(error.code, details);
-  return new GatewayError(error.code, `${prefix}: ${show(error.message)}`, {
-    ...(error.details && { details }),
-    body: error.body,
-    retryAfterSeconds: error.retryAfterSeconds,
-    cause: error,
-  });
-}
+/** Returns an error text with references in place of their tokens. */
+export const showReferences = (text: string, references: readonly FoundReference[]): string =>
+  references.reduce(
+    (shown, { token, reference }) => shown.replaceAll(token, `the result of ${reference.$from}`),
+    text,
+  );

@@ -11,8 +11,7 @@ import { isCallOf, type JobRecord, type JobStep } from '../../domain/job-record.
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { Capability } from '../capabilities/capability.ts';
-import { capabilities, pipelines } from '../capabilities/capability-registry.ts';
-import { finishStep, pipelineMaxCredits, stepId } from '../capabilities/pipelines.ts';
+import { finishStep, pipelineMaxCredits, pipelines, stepId } from './pipeline-requests.ts';
 import {
   asyncFlag,
   fitsIntoPlan,
@@ -20,12 +19,7 @@ import {
   tooLongForPlan,
 } from '../capabilities/request-fields.ts';
 import type { TakenStep } from './references.ts';
-import {
-  draftPipeline,
-  listStepRecordings,
-  type PipelineRequest,
-  type TakenSteps,
-} from './step-draft.ts';
+import { draftPipeline, type PipelineRequest, type TakenSteps } from './step-draft.ts';
 
 /** Schema of the request that resumes a pipeline. */
 export const resumeRequest = z.strictObject({
@@ -43,6 +37,7 @@ export type ResumeRequest = z.infer<typeof resumeRequest>;
 
 interface Services {
   pool: DatabasePool;
+  reads: { read: (organizationId: string, jobId: string) => Promise<JobRecord | null> };
   storage: Pick<Storage, 'size' | 'urlOf'>;
 }
 
@@ -83,14 +78,18 @@ export async function resumePipeline(
   checkBodies(steps, running, resume);
   const taken = new Map<string, TakenStep>();
   const texts = { areChecked: false };
-  const succeeded = steps.filter(({ id }) => !running.has(id));
-  for (const step of succeeded)
-    taken.set(step.id, await takeStep(job, step, { texts, ...services }));
+  const succeeded: Source[] = [];
+  for (const step of steps) {
+    if (running.has(step.id)) continue;
+    const source = await findSource({ job, step }, services);
+    succeeded.push(source);
+    taken.set(step.id, await takeStep(source, { texts, ...services }));
+  }
   return {
     capability: withTaken(taken),
     request: buildRequest(job, running, resume),
     async checkFiles() {
-      for (const step of succeeded) await throwIfFileMissing(job, step, services);
+      for (const source of succeeded) await throwIfFileMissing(source, services);
       texts.areChecked = true;
     },
   };
@@ -102,9 +101,42 @@ const toRequest = (body: JsonObject) => body as unknown as PipelineRequest;
 /** Returns the capability of pipelines that takes over these steps. */
 const withTaken = (taken: TakenSteps): Capability => ({
   ...pipelines,
-  recordings: (body) => listStepRecordings(capabilities, toRequest(body), taken),
-  plan: (body, recordings) => draftPipeline(capabilities, toRequest(body), { recordings, taken }),
+  plan: (body) => draftPipeline(toRequest(body), taken),
 });
+
+/** Returns whether a job shows a step as delivered, by itself or by the job that it continues. */
+const isDelivered = (job: JobRecord, step: JobStep): boolean =>
+  job.outputs ? finishStep(step, job.outputs).status === 'completed' : step.takenFrom !== null;
+
+/** Step that delivered, with the job that stores its outputs. */
+interface Source {
+  job: JobRecord;
+  step: JobStep;
+}
+
+/**
+ * Finds the job that stores the outputs of a delivered step. A job that failed stores none, but
+ * names the job from which it took the step.
+ * @throws GatewayError MEDIA_DELETED if that job was archived
+ */
+async function findSource(source: Source, { reads }: Pick<Services, 'reads'>): Promise<Source> {
+  const { job, step } = source;
+  if (job.outputs) return source;
+  const earlier =
+    step.takenFrom === null ? null : await reads.read(job.organizationId, step.takenFrom);
+  const earlierStep = earlier?.steps?.find(({ id }) => id === step.id);
+  if (!earlier || !earlierStep)
+    throw missingError(step, 'the job that delivered the step was archived');
+  return findSource({ job: earlier, step: earlierStep }, { reads });
+}
+
+/** Creates the error for a step whose result no longer exists. */
+function missingError({ id }: JobStep, reason: string): GatewayError {
+  const message = `${reason}; run the step again with from`;
+  return new GatewayError('MEDIA_DELETED', `${id}: ${message}`, {
+    details: [{ path: `steps.${id}`, message }],
+  });
+}
 
 /** Returns the ids of the steps that run: those that did not succeed, and those of a fork. */
 function listRunning(job: JobRecord, steps: readonly JobStep[], from: string | undefined) {
@@ -115,9 +147,8 @@ function listRunning(job: JobRecord, steps: readonly JobStep[], from: string | u
   }
   const running = new Set<string>();
   for (const step of steps) {
-    const succeeded = job.outputs && finishStep(step, job.outputs).status === 'completed';
     const dependsOnRunning = step.after.some((id) => running.has(id));
-    if (!succeeded || step.id === from || dependsOnRunning) running.add(step.id);
+    if (!isDelivered(job, step) || step.id === from || dependsOnRunning) running.add(step.id);
   }
   if (running.size > 0) return running;
   const message = `is required, because all steps succeeded: the id of the step from which the pipeline runs again (${ids})`;
@@ -140,15 +171,16 @@ function checkBodies(
   if (details.length > 0) throw invalidFieldsError('INVALID_REQUEST', details);
 }
 
-/** Pattern of a URL whose secret parameters were not stored. */
-const redacted = /[?&][^&#]*=REDACTED(?:[&#]|$)/;
-
 /** Builds the request: the stored one with the new bodies. */
 function buildRequest(
   job: JobRecord,
   running: ReadonlySet<string>,
-  { bodies = {}, maxCredits, async }: ResumeRequest,
+  { bodies: sentBodies = {}, maxCredits, async }: ResumeRequest,
 ): JsonObject {
+  const bodies = new Map(Object.entries(sentBodies));
+  const secretSteps = new Set(
+    job.steps?.filter(({ hasSecretInputs }) => hasSecretInputs).map(({ id }) => id),
+  );
   const sent = Array.isArray(job.request['steps']) ? job.request['steps'] : [];
   const steps = sent.map((sentStep) => {
     const step = asRecord(sentStep);
@@ -156,8 +188,8 @@ function buildRequest(
     const stored = asRecord(step['body']);
     const limit = step['maxCredits'];
     // oxlint-disable-next-line no-unsafe-type-assertion -- stored requests are JSON
-    const body = (bodies[id] ?? stored) as JsonObject;
-    if (running.has(id) && bodies[id] === undefined && redacted.test(JSON.stringify(stored))) {
+    const body = (bodies.get(id) ?? stored) as JsonObject;
+    if (running.has(id) && !bodies.has(id) && secretSteps.has(id)) {
       const message = 'is required: the URL of an input had a signature, which is not stored';
       throw fieldError('INVALID_REQUEST', `bodies.${id}`, message);
     }
@@ -181,8 +213,7 @@ const listOutputs = (job: JobRecord, step: JobStep) =>
 
 /** @throws GatewayError MEDIA_DELETED if a file of a step no longer exists */
 async function throwIfFileMissing(
-  job: JobRecord,
-  step: JobStep,
+  { job, step }: Source,
   { pool, storage }: Services,
 ): Promise<void> {
   const artifacts = listOutputs(job, step).flatMap((output) => output.artifacts);
@@ -193,16 +224,12 @@ async function throwIfFileMissing(
   const sizes = await Promise.all(keys.map((key) => storage.size(key)));
   const missing = keys.filter((key, index) => !present.includes(key) || sizes[index] === null);
   if (missing.length === 0) return;
-  const message = `a file of the step was deleted or has expired: ${missing.join(', ')}; run the step again with from`;
-  throw new GatewayError('MEDIA_DELETED', `${step.id}: ${message}`, {
-    details: [{ path: `steps.${step.id}`, message }],
-  });
+  throw missingError(step, `a file of the step was deleted or has expired: ${missing.join(', ')}`);
 }
 
 /** Reads what a step delivered. */
 async function takeStep(
-  job: JobRecord,
-  step: JobStep,
+  { job, step }: Source,
   { storage, texts }: Pick<Services, 'storage'> & { texts: { areChecked: boolean } },
 ): Promise<TakenStep> {
   const outputs = listOutputs(job, step);

@@ -9,18 +9,18 @@ import type {
   DraftStep,
   PlanInput,
   Recording,
-  RecordingSource,
 } from '../../domain/draft-plan.ts';
-import { assert, invalidFieldsError } from '../../domain/errors.ts';
+import { assert, invalidFieldsError, prefixError } from '../../domain/errors.ts';
 import { isRecord, type Json, type JsonObject } from '../../domain/json.ts';
 import { parseWith } from '../../domain/parsing.ts';
 import { recordingSuffix, type StepReference } from '../../domain/pipeline-plan.ts';
 import { toStorageReference } from '../../storage/inputs/inputs.ts';
-import type { Capability, Medium } from '../capabilities/capability.ts';
+import { findByUse, useOf, type Capability, type Medium } from '../capabilities/capability.ts';
+import { capabilities } from '../capabilities/capability-registry.ts';
 import {
   isPlaceholderPlan,
-  prefixError,
   replaceReferences,
+  showReferences,
   type EarlierStep,
   type FoundReference,
   type TakenStep,
@@ -39,16 +39,10 @@ export interface PipelineRequest {
 
 /** Steps that a pipeline takes over from an earlier job, by step id. */
 export type TakenSteps = ReadonlyMap<string, TakenStep>;
-const noneTaken: TakenSteps = new Map();
-
-/** Returns the name with which steps select a capability, e.g. `image/generate`. */
-export const getUse = ({ path }: Pick<Capability, 'path'>): string => path.slice('/studio/'.length);
 
 interface ParsedStep {
-  index: number;
   /** Step of the request, with its references. */
   step: PipelineRequest['steps'][number];
-  id: string;
   capability: Capability;
   bodyPath: string;
   /** Body with tokens, parsed by the capability. */
@@ -60,18 +54,22 @@ interface ParsedStep {
 /** Call indexes below 0 stand for joined artifacts until the number of calls is known. */
 const joinedIndex = (stepIndex: number): number => -1 - stepIndex;
 
+/** Step with the plan of its capability. */
+interface PlannedStep {
+  parsed: ParsedStep;
+  plan: DraftPlan;
+  /** Index of its first call. */
+  first: number;
+  hasCallerMedia: boolean;
+}
+
 /**
- * Drafts all steps of a pipeline. `recordings` are those of the steps that refer to one by URL or
- * file id, in the order of the steps (`listStepRecordings`).
+ * Drafts all steps of a pipeline.
  * @throws GatewayError that names the field by its path in the request
  */
 export function draftPipeline(
-  capabilities: readonly Capability[],
   request: PipelineRequest,
-  {
-    recordings = [],
-    taken = noneTaken,
-  }: { recordings?: readonly Recording[] | undefined; taken?: TakenSteps } = {},
+  taken: TakenSteps = new Map<string, TakenStep>(),
 ): DraftPlan {
   throwIfRepeatedId(request);
   const earlier = new Map<string, EarlierStep>();
@@ -79,18 +77,19 @@ export function draftPipeline(
   const inputs: PlanInput[] = [];
   const steps: DraftStep[] = [];
   const withCallerMedia = new Set<string>();
-  const remaining = [...recordings];
-  for (const [index, { id: stepId }] of request.steps.entries()) {
-    const takenStep = taken.get(stepId);
+  const planned: PlannedStep[] = [];
+  for (const [index, { id, use }] of request.steps.entries()) {
+    const capability = findByUse(capabilities, use);
+    assert(capability, 'the schema of the request has checked the step');
+    const takenStep = taken.get(id);
     if (takenStep) {
-      const capability = findUsed(capabilities, request, index);
-      earlier.set(stepId, toEarlier(stepId, capability, takenStep));
-      steps.push(draftTaken(stepId, capability, takenStep));
+      earlier.set(id, { id, capability, outputs: takenStep.files, firstCall: 0, taken: takenStep });
+      steps.push(draftTaken(id, capability, takenStep));
       continue;
     }
-    const parsed = parseStep(request, index, { capabilities, earlier });
-    const { id, capability, references, bodyPath } = parsed;
-    const plan = planStep(parsed, remaining);
+    const parsed = parseStep(request, index, { capability, earlier });
+    const { references, bodyPath } = parsed;
+    const plan = planStep(parsed);
     const tokens = new Set(references.map(({ token }) => token));
     const ownInputs = (plan.inputs ?? []).filter(({ url }) => !tokens.has(url));
     inputs.push(...ownInputs.map((input) => ({ ...input, field: `${bodyPath}.${input.field}` })));
@@ -99,14 +98,14 @@ export function draftPipeline(
       ownInputs.length > 0 || after.some((other) => withCallerMedia.has(other));
     if (hasCallerMedia) withCallerMedia.add(id);
     const first = calls.length;
-    calls.push(
-      ...plan.calls.map((call) => toPipelineCall(call, { first, parsed, plan, hasCallerMedia })),
-    );
+    const step = { parsed, plan, first, hasCallerMedia };
+    planned.push(step);
+    calls.push(...listCalls(step));
     const outputs = listOutputs(plan, first, index);
     earlier.set(id, { id, capability, outputs, firstCall: first });
     steps.push({
       id,
-      use: getUse(capability),
+      use,
       type: capability.type,
       medium: toMedium(capability),
       model: plan.model,
@@ -120,13 +119,40 @@ export function draftPipeline(
   }
   setFinalIndexes(steps, calls.length);
   const { maxCredits, resumes } = request;
-  return {
+  return withRecordings(planned, {
     model: null,
     calls,
     inputs,
     steps,
     ...(maxCredits !== undefined && { maxCredits }),
     ...(resumes !== undefined && { parentJobId: resumes }),
+  });
+}
+
+/** Adds the recordings of the caller to a draft, whose calls depend on them. */
+function withRecordings(planned: readonly PlannedStep[], draft: DraftPlan): DraftPlan {
+  const open = planned.flatMap((step) => {
+    const { plan, parsed } = step;
+    return listOwnRecordings(parsed, plan).map(({ field, source }) => ({
+      step,
+      source: { field: `${parsed.bodyPath}.${field}`, source },
+    }));
+  });
+  if (open.length === 0) return draft;
+  return {
+    ...draft,
+    recordings: {
+      sources: open.map(({ source }) => source),
+      complete(found) {
+        const calls = [...draft.calls];
+        for (const step of new Set(open.map((other) => other.step))) {
+          const own = found.filter((_, index) => open[index]?.step === step);
+          const plan = completePlan(step.parsed, step.plan, own);
+          calls.splice(step.first, plan.calls.length, ...listCalls({ ...step, plan }));
+        }
+        return { ...draft, calls };
+      },
+    },
   };
 }
 
@@ -170,20 +196,12 @@ function setFinalIndexes(steps: readonly DraftStep[], callCount: number): void {
   }
 }
 
-const toEarlier = (id: string, capability: Capability, taken: TakenStep): EarlierStep => ({
-  id,
-  capability,
-  outputs: taken.files,
-  firstCall: 0,
-  taken,
-});
-
 /** Drafts a step that takes over the outputs of an earlier job, at the price 0. */
 function draftTaken(id: string, capability: Capability, taken: TakenStep): DraftStep {
   const { jobId, model, after, files, outputs } = taken;
   return {
     id,
-    use: getUse(capability),
+    use: useOf(capability),
     type: capability.type,
     medium: toMedium(capability),
     model,
@@ -209,34 +227,6 @@ function toMedium({ medium }: Capability): Medium {
   return medium;
 }
 
-/** Returns the recordings to which steps refer by URL or file id, in the order of the steps. */
-export function listStepRecordings(
-  capabilities: readonly Capability[],
-  request: PipelineRequest,
-  taken: TakenSteps = noneTaken,
-): RecordingSource[] {
-  throwIfRepeatedId(request);
-  const earlier = new Map<string, EarlierStep>();
-  const sources: RecordingSource[] = [];
-  for (const [index, { id: stepId }] of request.steps.entries()) {
-    const takenStep = taken.get(stepId);
-    if (takenStep) {
-      const used = findUsed(capabilities, request, index);
-      earlier.set(stepId, toEarlier(stepId, used, takenStep));
-      continue;
-    }
-    const parsed = parseStep(request, index, { capabilities, earlier });
-    const { id, capability, bodyPath, references } = parsed;
-    const tokens = new Set(references.map(({ token }) => token));
-    for (const { field, source } of listRecordings(parsed)) {
-      if (!tokens.has(source)) sources.push({ field: `${bodyPath}.${field}`, source });
-    }
-    const plan = planStep(parsed, []);
-    earlier.set(id, { id, capability, outputs: listOutputs(plan, 0, index), firstCall: 0 });
-  }
-  return sources;
-}
-
 function throwIfRepeatedId({ steps }: PipelineRequest): void {
   const ids = steps.map(({ id }) => id);
   const details = ids.flatMap((id, index) =>
@@ -252,65 +242,60 @@ function throwIfRepeatedId({ steps }: PipelineRequest): void {
   if (details.length > 0) throw invalidFieldsError('INVALID_REQUEST', details);
 }
 
-function findUsed(
-  capabilities: readonly Capability[],
-  { steps }: Pick<PipelineRequest, 'steps'>,
-  index: number,
-): Capability {
-  const capability = capabilities.find((candidate) => getUse(candidate) === steps[index]?.use);
-  assert(capability, 'the schema of the request has checked the step');
-  return capability;
-}
-
 function parseStep(
   { steps }: PipelineRequest,
   index: number,
-  {
-    capabilities,
-    earlier,
-  }: { capabilities: readonly Capability[]; earlier: Map<string, EarlierStep> },
+  { capability, earlier }: { capability: Capability; earlier: Map<string, EarlierStep> },
 ): ParsedStep {
   const step = steps[index];
   assert(step, 'the step is one of the request');
-  const capability = findUsed(capabilities, { steps }, index);
   const bodyPath = `steps.${index}.body`;
   const { id, maxCredits = null } = step;
   const ids = steps.map((other) => other.id);
-  const { body, references } = replaceReferences(step.body, {
-    capability,
-    id,
-    ids,
-    earlier,
-    bodyPath,
-  });
+  const context = { capability, id, ids, earlier, bodyPath };
+  const { body, references } = replaceReferences(step.body, context);
+  const parsed = { step, capability, bodyPath, body, references, maxCredits };
+  return { ...parsed, body: runStep(parsed, () => parseWith(capability.request, body)) };
+}
+
+/** Runs a function whose errors are about the body of a step. */
+function runStep<Result>(
+  { bodyPath, references }: Pick<ParsedStep, 'bodyPath' | 'references'>,
+  run: () => Result,
+): Result {
   try {
-    const parsedBody = parseWith(capability.request, body);
-    return { index, id, step, capability, bodyPath, body: parsedBody, references, maxCredits };
+    return run();
   } catch (error) {
-    throw prefixError(error, bodyPath, references);
+    throw prefixError(error, bodyPath, (text) => showReferences(text, references));
   }
 }
 
-function listRecordings({ capability, body, bodyPath, references }: ParsedStep): RecordingSource[] {
-  try {
-    return capability.recordings?.(body) ?? [];
-  } catch (error) {
-    throw prefixError(error, bodyPath, references);
-  }
+/** Returns the recordings of a step that are not results of earlier steps. */
+const listOwnRecordings = ({ references }: ParsedStep, { recordings }: DraftPlan) =>
+  (recordings?.sources ?? []).filter(
+    ({ source }) => !references.some(({ token }) => token === source),
+  );
+
+/** Plans a step by its capability. A recording of an earlier step is not one to find. */
+function planStep(parsed: ParsedStep): DraftPlan {
+  const plan = runStep(parsed, () => parsed.capability.plan(parsed.body));
+  const hasOnlyResults = plan.recordings && listOwnRecordings(parsed, plan).length === 0;
+  return hasOnlyResults ? completePlan(parsed, plan, []) : plan;
 }
 
-/** Plans a step by its capability. Removes the recordings of the step from `remaining`. */
-function planStep(parsed: ParsedStep, remaining: Recording[]): DraftPlan {
-  const { capability, body, bodyPath, references } = parsed;
-  const recordings = listRecordings(parsed).flatMap(({ source }) => {
-    const reference = references.find(({ token }) => token === source);
+/** Completes the plan of a step with recordings: those of the caller, and those of earlier steps. */
+function completePlan(
+  parsed: ParsedStep,
+  { recordings }: DraftPlan,
+  found: readonly Recording[],
+): DraftPlan {
+  assert(recordings, 'the step has recordings');
+  const remaining = [...found];
+  const all = recordings.sources.flatMap(({ source }) => {
+    const reference = parsed.references.find(({ token }) => token === source);
     return reference ? [createRecording(reference)] : remaining.splice(0, 1);
   });
-  try {
-    return capability.plan(body, recordings);
-  } catch (error) {
-    throw prefixError(error, bodyPath, references);
-  }
+  return runStep(parsed, () => recordings.complete(all));
 }
 
 /** Creates a recording of one second that stands for the output of an earlier step. */
@@ -323,24 +308,24 @@ function createRecording({ token, output }: FoundReference): Recording {
   return { kind: 'file', storageKey, durationSeconds: 1, sizeBytes: 0, type };
 }
 
-interface StepPlan {
-  first: number;
-  parsed: ParsedStep;
-  plan: DraftPlan;
-  hasCallerMedia: boolean;
-}
+/** Returns the calls of a step as calls of the pipeline. */
+const listCalls = (step: PlannedStep): DraftCall[] =>
+  step.plan.calls.map((call) => toPipelineCall(call, step));
 
 /** Turns a call of a step into one of the pipeline. */
 function toPipelineCall(
   call: DraftCall,
-  { first, parsed, plan, hasCallerMedia }: StepPlan,
+  { first, parsed, plan, hasCallerMedia }: PlannedStep,
 ): DraftCall {
   const { references, bodyPath } = parsed;
-  const { quantityMax: _, unitPriceUsd: price, output, inputFrom, ...rest } = call;
+  const { quantityMax, unitPriceUsd: price, output, inputFrom, ...rest } = call;
   const model = output.model ?? plan.model;
+  const open = findOpenPrice(call, references);
   return {
     ...rest,
-    // The price of a step is a maximum, so reports of more units than planned are not charged.
+    // Results of earlier steps are measured by this gateway, recordings of the caller only by their
+    // containers.
+    ...(quantityMax !== undefined && !open && { quantityMax }),
     unitPriceUsd:
       typeof price === 'number'
         ? price
@@ -358,7 +343,7 @@ function toPipelineCall(
     },
     routes: call.routes.map((route) => ({ ...route, input: markFiles(route.input, references) })),
     ...(inputFrom && { inputFrom: { ...inputFrom, callIndex: first + inputFrom.callIndex } }),
-    ...findOpenPrice(call, references),
+    ...(open && { open }),
   };
 }
 
@@ -422,15 +407,24 @@ function toStepReference(
 }
 
 const lengths = z.object({ minLength: z.number().default(1), maxLength: z.number().default(5000) });
+type Lengths = z.infer<typeof lengths>;
+
+/** Allowed numbers of characters of the fields that take a text, by job type and field. */
+const textLengths: ReadonlyMap<string, ReadonlyMap<string, Lengths>> = new Map(
+  capabilities.map(({ type, request, takes = {} }) => {
+    const { properties = {} } = z.toJSONSchema(request, { io: 'input', unrepresentable: 'any' });
+    const fields = Object.keys(takes).filter((field) => takes[field]?.includes('text'));
+    return [type, new Map(fields.map((field) => [field, lengths.parse(properties[field])]))];
+  }),
+);
 
 /** Returns the allowed number of characters of a text field of a model. */
-function findLengths(capability: Capability, field: string, model: string | null) {
-  const { properties = {} } = z.toJSONSchema(capability.request, {
-    io: 'input',
-    unrepresentable: 'any',
-  });
-  const schema = lengths.parse(isRecord(properties[field]) ? properties[field] : {});
-  const rule = capability.models?.find(({ id }) => id === model)?.parameters[field];
-  const max = Math.min(schema.maxLength, rule?.charactersMax ?? Infinity);
-  return { min: schema.minLength, max };
+function findLengths({ type, models }: Capability, field: string, model: string | null) {
+  const allowed = textLengths.get(type)?.get(field);
+  assert(allowed, `the field ${field} takes no text`);
+  const rule = models?.find(({ id }) => id === model)?.parameters[field];
+  return {
+    min: allowed.minLength,
+    max: Math.min(allowed.maxLength, rule?.charactersMax ?? Infinity),
+  };
 }

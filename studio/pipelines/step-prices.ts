@@ -4,20 +4,25 @@
  * its step.
  */
 import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
-import type { DraftCall, DraftPlan, DraftStep, MeasuredPrice } from '../../domain/draft-plan.ts';
+import type {
+  DraftCall,
+  DraftOpenPrice,
+  DraftPlan,
+  DraftStep,
+  MeasuredPrice,
+  PlannedMeasurements,
+} from '../../domain/draft-plan.ts';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { countCharacters } from '../../domain/field-messages.ts';
 import {
   priceMeasured,
-  type InputMeasurements,
+  type MeasuredCall,
   type MeasuredInput,
   type MeasuredRule,
   type Violation,
 } from '../../domain/measured-price.ts';
 import { recordingSuffix, type OpenPrice, type StepReference } from '../../domain/pipeline-plan.ts';
 import type { FoundReference } from './references.ts';
-
-type Planned = Partial<InputMeasurements>;
 
 /** Seconds that a film or recording may last longer than planned; encoders round to frames. */
 const secondsTolerance = 0.5;
@@ -26,29 +31,30 @@ const pixelsTolerance = 2;
 /** Part by which the sections of a composition plan may last longer than requested. */
 const compositionTolerance = 0.1;
 
-const toOpen = (price: OpenPrice): Pick<DraftCall, 'open'> => ({
-  open: { price, expectedUsd: null },
-});
+const toOpen = (price: OpenPrice): DraftOpenPrice => ({ price, expectedUsd: null });
 
-/** Returns the price of a call that an earlier step completes, if its number of units depends on it. */
+/**
+ * Returns the price of a call that an earlier step completes; null if the number of units of the
+ * call does not depend on one.
+ */
 export function findOpenPrice(
   call: DraftCall,
   references: readonly FoundReference[],
-): Pick<DraftCall, 'open'> {
+): DraftOpenPrice | null {
   const input = JSON.stringify(call.routes[0]?.input ?? {});
   const reference = references.find(({ token }) => input.includes(token));
-  if (!reference || typeof call.unitPriceUsd !== 'number') return {};
+  if (!reference || typeof call.unitPriceUsd !== 'number') return null;
   const { token, kind } = reference;
   if (call.meter === 'character' && kind === 'text') {
     return toOpen({ token, kind: 'characters', others: call.quantity - countCharacters(token) });
   }
-  if (call.meter !== 'second') return {};
+  if (call.meter !== 'second') return null;
   if (input.includes(token + recordingSuffix)) return toOpen({ token, kind: 'seconds' });
-  return kind === 'compositionPlan' ? toOpen({ token, kind: 'composition' }) : {};
+  return kind === 'compositionPlan' ? toOpen({ token, kind: 'composition' }) : null;
 }
 
 /** Returns the measurements that the output of a call is planned to have. */
-const getPlanned = (call: DraftCall | undefined): Planned => ({
+const getPlanned = (call: DraftCall | undefined): PlannedMeasurements => ({
   ...call?.output.expected,
   ...call?.planned,
 });
@@ -80,7 +86,7 @@ interface Context {
 
 function planCall(call: DraftCall, context: Context): DraftCall {
   const { references, calls } = context;
-  const findPlanned = (token: string | undefined): Planned | null => {
+  const findPlanned = (token: string | undefined): PlannedMeasurements | null => {
     const reference = references.find((other) => other.token === token);
     return reference ? getPlanned(calls[reference.output.callIndex]) : null;
   };
@@ -118,12 +124,13 @@ function planUnits(
 function planMeasured(
   { known, ...call }: DraftCall,
   price: MeasuredPrice,
-  { planned, usdPerCredit }: Context & { planned: Planned[] },
+  { planned: sizes, usdPerCredit }: Context & { planned: PlannedMeasurements[] },
 ): DraftCall {
   const { inputs, rule } = price;
   const openInputs = inputs.map(({ url }, index) => known?.[index] ?? url);
   const token = openInputs.find((input) => typeof input === 'string') ?? '';
   const open = { token, kind: 'media' as const, inputs: openInputs, rule, usdPerCredit };
+  const planned = sizes.map((size) => limitSize(rule, size));
   if (!isKnown(rule, planned)) {
     return { ...call, quantity: 1, unitPriceUsd: 0, open: { price: open, expectedUsd: null } };
   }
@@ -139,7 +146,7 @@ function planMeasured(
     ...call,
     unitPriceUsd,
     quantity,
-    output: { ...call.output, expected: expected.expected },
+    ...plannedOutput(call, expected, sizes[0]),
     variants: expected.variants,
     open: {
       price: open,
@@ -148,8 +155,39 @@ function planMeasured(
   };
 }
 
+/**
+ * Returns a planned size. If only its most pixels are known, it is a square with as many of them as
+ * the limits of the rule allow: a larger result is rejected when it is measured.
+ */
+function limitSize(rule: MeasuredRule, planned: PlannedMeasurements): PlannedMeasurements {
+  const { width, pixelsMax } = planned;
+  if (rule.kind !== 'size' || width !== undefined || pixelsMax === undefined) return planned;
+  const { resultEdgeMax = Infinity, resultPixelsMax = Infinity, scaleFactor } = rule.limits;
+  const edge = Math.min(
+    Math.sqrt(pixelsMax),
+    Math.sqrt(resultPixelsMax) / (scaleFactor ?? rule.scale),
+    resultEdgeMax / rule.scale,
+  );
+  return { ...planned, width: Math.floor(edge), height: Math.floor(edge) };
+}
+
+/** Returns what the output of a call is planned to be; its size is known if that of the input is. */
+function plannedOutput(
+  { output }: DraftCall,
+  { expected }: MeasuredCall,
+  input: PlannedMeasurements = {},
+): Pick<DraftCall, 'output' | 'planned'> {
+  const { width = 0, height = 0, ...others } = expected;
+  if (input.width !== undefined || input.pixelsMax === undefined)
+    return { output: { ...output, expected } };
+  return {
+    output: { ...output, expected: others },
+    planned: { ...others, pixelsMax: width * height },
+  };
+}
+
 /** Returns whether a rule can be applied to what is planned. */
-function isKnown(rule: MeasuredRule, planned: readonly Planned[]): boolean {
+function isKnown(rule: MeasuredRule, planned: readonly PlannedMeasurements[]): boolean {
   if (rule.kind === 'merge') {
     return planned
       .slice(0, rule.videos)
@@ -160,7 +198,11 @@ function isKnown(rule: MeasuredRule, planned: readonly Planned[]): boolean {
   return hasSize && (!rule.bySecond || typeof durationSeconds === 'number');
 }
 
-const toMeasured = ({ width = 0, height = 0, durationSeconds = null }: Planned): MeasuredInput => ({
+const toMeasured = ({
+  width = 0,
+  height = 0,
+  durationSeconds = null,
+}: PlannedMeasurements): MeasuredInput => ({
   url: '',
   width,
   height,
@@ -168,7 +210,7 @@ const toMeasured = ({ width = 0, height = 0, durationSeconds = null }: Planned):
 });
 
 /** Returns measurements of an input that is larger and longer than planned by the tolerances. */
-function addTolerance(planned: Planned): MeasuredInput {
+function addTolerance(planned: PlannedMeasurements): MeasuredInput {
   const { width, height, durationSeconds, ...input } = toMeasured(planned);
   return {
     ...input,
@@ -184,11 +226,21 @@ export interface PricedCall {
   unitPriceMicro: number;
 }
 
-/** Price of a step in micro-credits: the reserved maximum, and the price of what is planned. */
+/**
+ * Price of a step in micro-credits: the reserved maximum, the price of what is planned, and what a
+ * provider's report may add to the reserved maximum (`PlannedCall.quantityMax`).
+ */
 export interface StepPrice {
   maxMicro: number;
   expectedMicro: number;
+  allowanceMicro: number;
 }
+
+/** Returns what the reports of providers may add to the prices of calls, in micro-credits. */
+export const sumAllowances = (calls: readonly PricedCall[]): number =>
+  calls.reduce((sum, { call: { quantity, quantityMax = quantity }, unitPriceMicro }) => {
+    return sum + Math.max(0, quantityMax - quantity) * unitPriceMicro;
+  }, 0);
 
 const sumMicro = (calls: readonly PricedCall[]): number =>
   calls.reduce((sum, { call, unitPriceMicro }) => sum + call.quantity * unitPriceMicro, 0);
@@ -210,15 +262,17 @@ export function priceStep(
       sum + (call.open ? toMicro(call.open.expectedUsd ?? 0) : call.quantity * unitPriceMicro),
     0,
   );
-  const limitMicro = step.maxCredits === null ? null : microFromCredits(step.maxCredits);
+  const sentMicro = step.maxCredits === null ? null : microFromCredits(step.maxCredits);
+  const allowanceMicro = sumAllowances(known);
   const [unknown] = calls.filter(isUnknown);
-  if (limitMicro !== null && expectedMicro > limitMicro) {
-    throw priceLimitError(`${path}.maxCredits`, expectedMicro, limitMicro);
+  if (sentMicro !== null && expectedMicro + allowanceMicro > sentMicro) {
+    throw priceLimitError(`${path}.maxCredits`, expectedMicro + allowanceMicro, sentMicro);
   }
+  const limitMicro = sentMicro === null ? null : sentMicro - allowanceMicro;
   const knownMicro = sumMicro(known);
   if (!unknown) {
     const maxMicro = Math.max(expectedMicro, Math.min(knownMicro, limitMicro ?? Infinity));
-    return { maxMicro, expectedMicro, calls: [...calls] };
+    return { maxMicro, expectedMicro, allowanceMicro, calls: [...calls] };
   }
   if (limitMicro === null) {
     const token = unknown.call.open?.price.token;
@@ -232,6 +286,7 @@ export function priceStep(
   return {
     maxMicro: limitMicro,
     expectedMicro: limitMicro,
+    allowanceMicro,
     calls: calls.map((priced) => (isUnknown(priced) ? setShare(priced, shareMicro) : priced)),
   };
 }

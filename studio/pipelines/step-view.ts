@@ -4,7 +4,7 @@ import { creditsFromMicro } from '../../domain/credits.ts';
 import { isoTime } from '../../domain/json.ts';
 import type { CallOutputs } from '../../domain/job-plan.ts';
 import { isCallOf, type JobRecord, type JobStep } from '../../domain/job-record.ts';
-import { finishStep, stepError, toStepError } from '../capabilities/pipelines.ts';
+import { finishStep, stepError, toStepError } from './pipeline-requests.ts';
 
 const time = z.iso.datetime().nullable();
 
@@ -23,7 +23,10 @@ export const stepsSchema = z
         takenFrom: z.string().nullable().meta({
           description: 'Job whose result the step has taken over; null if the step runs.',
         }),
-        maxCredits: z.number().meta({ description: 'Maximum price, which is reserved.' }),
+        maxCredits: z.number().meta({
+          description:
+            'Most that the step is charged: its reserved price, and what a provider may report beyond the measured length of a recording.',
+        }),
         credits: z.number().meta({ description: 'Charged credits; 0 until the job has ended.' }),
         startedAt: time,
         completedAt: time,
@@ -51,10 +54,9 @@ export function showSteps(
 ): ShownSteps {
   return (
     job.steps?.map((step) => {
-      const { id, use, model, after, takenFrom, priceMicro } = step;
+      const { id, use, model, after, takenFrom, priceMicro, allowanceMicro = 0 } = step;
       const calls = (job.stepCalls ?? []).filter(({ index }) => isCallOf(step, index));
       const status = findStatus(job, step);
-      const answered = calls.map(({ answeredAtMs }) => answeredAtMs ?? 0);
       const outputs = (job.outputs ?? []).filter(({ callIndex }) => isCallOf(step, callIndex));
       return {
         id,
@@ -63,21 +65,28 @@ export function showSteps(
         after,
         status,
         takenFrom,
-        maxCredits: creditsFromMicro(priceMicro),
+        maxCredits: creditsFromMicro(priceMicro + allowanceMicro),
         credits: creditsFromMicro(
           outputs.reduce((sum, { chargedMicro = 0 }) => sum + chargedMicro, 0),
         ),
         startedAt: isoTime(
           calls.length > 0 ? Math.min(...calls.map((call) => call.begunAtMs)) : null,
         ),
-        completedAt: isoTime(
-          status === 'completed' && Math.max(0, ...answered) > 0 ? Math.max(...answered) : null,
-        ),
-        error: job.outputs ? toStepError(finishStep(step, job.outputs)) : null,
+        completedAt: isoTime(findEnd(status, calls)),
+        error: toStepError(job.outputs ? finishStep(step, job.outputs) : step),
         data: status === 'completed' ? (data.get(id) ?? null) : null,
       };
     }) ?? null
   );
+}
+
+/** Finds the end of a step in Unix ms. Null while the step runs, and if it has made no call. */
+function findEnd(
+  status: ShownStep['status'],
+  calls: NonNullable<JobRecord['stepCalls']>,
+): number | null {
+  if (status === 'running' || calls.length === 0) return null;
+  return Math.max(...calls.map(({ answeredAtMs, changedAtMs }) => answeredAtMs ?? changedAtMs));
 }
 
 function findStatus(job: JobRecord, step: JobStep): ShownStep['status'] {

@@ -8,9 +8,10 @@ import type { DraftCall, DraftStep } from '../../domain/draft-plan.ts';
 import type { Config } from '../../platform/config.ts';
 import type { createInputCopies } from '../../storage/inputs/input-copies.ts';
 import type { Inputs } from '../../storage/inputs/inputs.ts';
+import type { Recordings } from '../../storage/inputs/recordings.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { StepPrice } from '../pipelines/step-prices.ts';
-import { priceDraft, type DraftPrice } from './planner.ts';
+import { calculateChargeMaxMicro, priceDraft, type DraftPrice } from './planner.ts';
 import type { Estimate, EstimateItem } from './prices.ts';
 import {
   authorizeRequest,
@@ -23,6 +24,7 @@ import {
 export interface PricingServices {
   config: Config;
   inputs: Inputs;
+  recordings: Recordings;
   copies: ReturnType<typeof createInputCopies>;
   storage: Storage;
 }
@@ -43,8 +45,8 @@ export async function priceRequest(
   request: StudioRequest,
   services: PricingServices,
 ): Promise<PricedRequest> {
-  const { config, inputs, storage } = services;
-  authorizeRequest(request);
+  const { config, storage } = services;
+  const plan = authorizeRequest(request);
   // Copies are stored under a job id, so an estimate uses a new id that belongs to no job.
   const copies = services.copies.forRequest({
     organizationId: request.caller.organizationId,
@@ -53,7 +55,7 @@ export async function priceRequest(
     readsHeadsOnly: true,
   });
   try {
-    const { draft } = await draftRequest(request, { inputs, copies });
+    const { draft } = await draftRequest(request, plan, { ...services, copies });
     const measured = await measurePrices({ config, storage, copies }, draft);
     return { model: measured.model, steps: measured.steps, price: priceDraft(config, measured) };
   } finally {
@@ -74,6 +76,9 @@ function estimateSteps(
       use,
       model,
       credits: creditsFromMicro(prices[index]?.maxMicro ?? 0),
+      maxCredits: creditsFromMicro(
+        (prices[index]?.maxMicro ?? 0) + (prices[index]?.allowanceMicro ?? 0),
+      ),
       expectedCredits: creditsFromMicro(prices[index]?.expectedMicro ?? 0),
     })),
   };
@@ -92,6 +97,7 @@ export async function estimateRequest(
     type: request.capability.type,
     model,
     credits: creditsFromMicro(price.priceMicro),
+    maxCredits: creditsFromMicro(calculateChargeMaxMicro(price)),
     items: price.calls.map(({ call, unitPriceMicro }) => toEstimateItem(call, unitPriceMicro)),
     ...(steps && estimateSteps(steps, price.steps)),
   };

@@ -2,6 +2,7 @@
  * Submits a Studio request: claims its Idempotency-Key, plans and prices the job, starts it and
  * waits for it.
  */
+import type { DraftPlan } from '../../domain/draft-plan.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { Claims, HeldClaim } from '../../ledger/claims.ts';
@@ -57,10 +58,10 @@ export interface StartedJob {
  * @throws GatewayError if the request is rejected
  */
 export async function startJob(submission: Submission, services: Services): Promise<StartedJob> {
-  authorizeRequest(submission);
+  const plan = authorizeRequest(submission);
   const claim = await services.claims.claim(buildClaim(submission));
   const replayed = claim.state === 'done';
-  const updates = replayed ? null : await admit(submission, claim, services);
+  const updates = replayed ? null : await admit(submission, { claim, plan }, services);
   const { capability, caller, parsedRequest, signal } = submission;
   const isQueued = respondsWith202(capability, parsedRequest.request);
   const waitMs = isQueued ? 0 : submission.waitMs;
@@ -100,18 +101,19 @@ function buildClaim({ caller, idempotencyKey, capability, parsedRequest }: Submi
 
 async function admit(
   submission: Submission,
-  claim: HeldClaim,
+  { claim, plan: unmeasured }: { claim: HeldClaim; plan: DraftPlan },
   services: Services,
 ): Promise<JobSubscription> {
   const { caller, requestId, capability, parsedRequest, countCopied: countBytes } = submission;
   const { organizationId } = caller;
-  const { config, admission, webhooks, inputs, storage } = services;
+  const { config, admission, webhooks, storage } = services;
   const { webhook, metadata } = parsedRequest;
   const jobId = claim.subjectId;
   const copies = services.copies.forRequest({ organizationId, jobId, countBytes });
   try {
-    const { request, draft: unpricedDraft } = await draftRequest(submission, { inputs, copies });
-    const draft = await measurePrices({ config, storage, copies }, unpricedDraft);
+    const deps = { ...services, copies };
+    const { request, draft: unpriced } = await draftRequest(submission, unmeasured, deps);
+    const draft = await measurePrices({ config, storage, copies }, unpriced);
     const planInput = { requestId, caller, capability, request, metadata, webhook, draft };
     const plan = completePlan(config, { ...planInput, jobId });
     // The webhook is stored before the start, so that no started job lacks its webhook.

@@ -6,7 +6,7 @@ import type { ProviderDefinition } from '../../providers/provider.ts';
 import { providerDefinitions } from '../../providers/provider-registry.ts';
 import { assert, fieldError, GatewayError } from '../../domain/errors.ts';
 import { microFromCredits } from '../../domain/credits.ts';
-import type { Json, JsonObject } from '../../domain/json.ts';
+import { asRecord, asText, type Json, type JsonObject } from '../../domain/json.ts';
 import { providerTaskQueue, webhookTaskQueue } from '../../domain/job-contract.ts';
 import {
   planVersion,
@@ -15,13 +15,14 @@ import {
   type PlannedCall,
 } from '../../domain/job-plan.ts';
 import type { Config } from '../../platform/config.ts';
-import { listSecretParameters } from '../../storage/inputs/inputs.ts';
+import { hideSecretParameters } from '../../storage/inputs/inputs.ts';
 import type { Capability, Medium } from '../capabilities/capability.ts';
 import type { DraftCall, DraftPlan, DraftStep } from '../../domain/draft-plan.ts';
 import type { PipelineStep } from '../../domain/pipeline-plan.ts';
 import {
   priceLimitError,
   priceStep,
+  sumAllowances,
   type PricedCall,
   type StepPrice,
 } from '../pipelines/step-prices.ts';
@@ -66,9 +67,9 @@ export function priceDraft(creditPrice: CreditPrice, draft: DraftPlan): DraftPri
     ? priceSteps(creditPrice, draft.steps, draft.calls)
     : { ...priceCalls(creditPrice, draft.calls), steps: [] };
   const limitMicro = draft.maxCredits === undefined ? null : microFromCredits(draft.maxCredits);
-  if (limitMicro !== null && price.priceMicro > limitMicro) {
-    throw priceLimitError('maxCredits', price.priceMicro, limitMicro);
-  }
+  const maxMicro = calculateChargeMaxMicro(price);
+  if (limitMicro !== null && maxMicro > limitMicro)
+    throw priceLimitError('maxCredits', maxMicro, limitMicro);
   return price;
 }
 
@@ -114,9 +115,7 @@ export function priceCalls(
  * measured (`PlannedCall.quantityMax`).
  */
 export const calculateChargeMaxMicro = ({ priceMicro, calls }: DraftPrice): number =>
-  calls.reduce((sum, { call: { quantity, quantityMax = quantity }, unitPriceMicro }) => {
-    return sum + Math.max(0, quantityMax - quantity) * unitPriceMicro;
-  }, priceMicro);
+  priceMicro + sumAllowances(calls);
 
 /**
  * Turns a draft into the plan of a job.
@@ -124,7 +123,7 @@ export const calculateChargeMaxMicro = ({ priceMicro, calls }: DraftPrice): numb
  */
 export function completePlan(config: Config, input: PlanInput): JobPlan {
   const pricedCalls = priceDraft(config, input.draft);
-  const steps = input.draft.steps && planSteps(config, input.draft.steps, pricedCalls);
+  const steps = input.draft.steps && planSteps(config, input, pricedCalls);
   const { medium } = input.capability;
   const deadlineMs =
     medium === 'mixed' ? sumLongestPath(steps ?? []) : findDeadlineMs(config, medium);
@@ -142,6 +141,7 @@ export function completePlan(config: Config, input: PlanInput): JobPlan {
     required: call.required,
     firstCheckMs: Math.min(calculateFirstCheckMs(call, deadlineMs), config.FIRST_CHECK_MAX_MS),
     inputFrom: call.inputFrom ?? null,
+    ...(call.maskArea && { maskArea: call.maskArea }),
     routes: findRoutes(config, call),
     ...(call.open && { open: call.open.price }),
   }));
@@ -188,25 +188,31 @@ function throwIfTooLarge(plan: JobPlan): void {
 /** Completes the steps of a pipeline. */
 function planSteps(
   config: Config,
-  drafts: readonly DraftStep[],
+  { request, draft: { steps: drafts = [] } }: PlanInput,
   { calls, steps: prices }: DraftPrice,
 ): PipelineStep[] {
-  return drafts.map((draft, index) => ({
-    id: draft.id,
-    use: draft.use,
-    type: draft.type,
-    model: draft.model,
-    calls: draft.calls,
-    assembly: draft.assembly,
-    // Joined artifacts are stored under the indexes that follow those of the calls.
-    assembledIndex: draft.assembly ? calls.length + index : null,
-    outputs: draft.outputs,
-    ...(draft.taken && { taken: draft.taken }),
-    after: draft.after,
-    references: draft.references,
-    priceMicro: prices[index]?.maxMicro ?? 0,
-    deadlineMs: draft.taken ? 0 : findDeadlineMs(config, draft.medium),
-  }));
+  const secretSteps = listSecretSteps(request);
+  return drafts.map((draft, index): PipelineStep => {
+    const { maxMicro = 0, allowanceMicro = 0 } = prices[index] ?? {};
+    return {
+      id: draft.id,
+      use: draft.use,
+      type: draft.type,
+      model: draft.model,
+      calls: draft.calls,
+      assembly: draft.assembly,
+      // Joined artifacts are stored under the indexes that follow those of the calls.
+      assembledIndex: draft.assembly ? calls.length + index : null,
+      outputs: draft.outputs,
+      ...(draft.taken && { taken: draft.taken }),
+      after: draft.after,
+      ...(secretSteps.has(draft.id) && { hasSecretInputs: true as const }),
+      references: draft.references,
+      priceMicro: maxMicro,
+      ...(allowanceMicro > 0 && { allowanceMicro }),
+      deadlineMs: draft.taken ? 0 : findDeadlineMs(config, draft.medium),
+    };
+  });
 }
 
 /** Returns the longest time that successive steps of a pipeline may take, in milliseconds. */
@@ -256,14 +262,18 @@ function hideSignatures(value: Json): Json {
     ]);
     return Object.fromEntries<Json>(entries);
   }
-  if (typeof value !== 'string' || !/^https?:\/\/\S+\?\S+$/i.test(value)) return value;
-  if (!URL.canParse(value)) return value;
-  const url = new URL(value);
-  const secretNames = listSecretParameters(url);
   // A URL without secrets stays exactly as it was sent.
-  if (secretNames.length === 0) return value;
-  for (const name of secretNames) url.searchParams.set(name, 'REDACTED');
-  return url.href;
+  return typeof value === 'string' ? (hideSecretParameters(value) ?? value) : value;
+}
+
+/** Returns the ids of the steps whose bodies have a URL with secret parameters. */
+function listSecretSteps({ steps }: JsonObject): ReadonlySet<string> {
+  const hasSecrets = (value: Json): boolean =>
+    typeof value === 'object' && value !== null
+      ? Object.values(value).some(hasSecrets)
+      : typeof value === 'string' && hideSecretParameters(value) !== null;
+  const sent = Array.isArray(steps) ? steps : [];
+  return new Set(sent.filter(hasSecrets).map((step) => asText(asRecord(step)['id'])));
 }
 
 function findDefinition(provider: string): ProviderDefinition {

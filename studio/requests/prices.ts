@@ -88,9 +88,11 @@ export const estimateSchema = z
   .object({
     type: z.string(),
     model: z.string().nullable(),
-    credits: z
-      .number()
-      .meta({ description: 'Credits that the request reserves: the maximum that it can cost.' }),
+    credits: z.number().meta({ description: 'Credits that the request reserves.' }),
+    maxCredits: z.number().meta({
+      description:
+        'Most that the request is charged. More than `credits` only where a provider may report a longer recording than was measured.',
+    }),
     items: z.array(estimateItem),
     expectedCredits: z.number().optional().meta({
       description:
@@ -102,7 +104,8 @@ export const estimateSchema = z
           id: z.string(),
           use: z.string(),
           model: z.string().nullable(),
-          credits: z.number().meta({ description: 'Maximum price of the step.' }),
+          credits: z.number().meta({ description: 'Reserved price of the step.' }),
+          maxCredits: z.number().meta({ description: 'Most that the step is charged.' }),
           expectedCredits: z.number(),
         }),
       )

@@ -22,6 +22,7 @@ import type {
   DraftCall,
   PlanInput,
   Recording,
+  RecordingSource,
 } from '../../domain/draft-plan.ts';
 import { authorize, authorizeModel, type Caller } from '../../identity/access.ts';
 import type { WebhookEventName } from '../../domain/job-contract.ts';
@@ -48,13 +49,16 @@ export interface ParsedRequest {
   webhook: RequestedWebhook | null;
   /** Name-value pairs that the caller chose. Null if the request has none. */
   metadata: Record<string, string> | null;
-  /**
-   * Stores the files of the request and finds its recordings, which are copied if their URLs have
-   * secrets. Undefined if the request has neither.
-   */
-  storeFiles?: (
-    copies: RequestCopies,
-  ) => Promise<{ request: JsonObject; recordings?: Recording[] }>;
+  /** Stores the files of the request; absent if it has none. */
+  storeFiles?: () => Promise<StoredFiles>;
+}
+
+/** Stored files of a request. */
+export interface StoredFiles {
+  /** Request with the ids of the stored files; absent if it does not change. */
+  request?: JsonObject;
+  /** Recordings that the request itself contained. */
+  recordings?: Recording[];
 }
 
 /** Caller of a request, without the state of its rate limits. */
@@ -69,54 +73,48 @@ export interface StudioRequest {
   countCopied: (bytes: number) => void;
 }
 
-/** Returns a request with the recordings that it refers to, which are measured. */
-export async function findRecordings(
-  capability: Capability,
-  request: JsonObject,
-  { recordings, ...place }: FindingDeps,
-): Promise<{ request: JsonObject; recordings: Recording[] }> {
-  const sources = capability.recordings?.(request) ?? [];
-  const found = await Promise.all(sources.map((source) => recordings.find(source, place)));
-  return { request, recordings: found };
+/**
+ * Plans a request, and checks that the key may use its models. Does not read the inputs of the
+ * request.
+ * @throws GatewayError FORBIDDEN, and any error of the capability's plan
+ */
+export function authorizeRequest({ caller, capability, parsedRequest }: StudioRequest): DraftPlan {
+  const plan = capability.plan(parsedRequest.request);
+  authorizeModel(caller, plan.model);
+  for (const step of plan.steps ?? []) {
+    authorize(caller, getRequiredScope(step));
+    authorizeModel(caller, step.model);
+  }
+  return plan;
 }
 
-interface FindingDeps {
+interface DraftingDeps {
+  inputs: Inputs;
   recordings: Recordings;
-  organizationId: string;
   copies: RequestCopies;
 }
 
 /**
- * Checks that the request can be planned and that the key may use its model. Does not read the
- * inputs of the request.
- * @throws GatewayError FORBIDDEN, and any error of the capability's plan
- */
-export function authorizeRequest({ caller, capability, parsedRequest }: StudioRequest): void {
-  const { model, steps = [] } = capability.plan(parsedRequest.request);
-  authorizeModel(caller, model);
-  for (const step of steps) {
-    authorize(caller, getRequiredScope(step));
-    authorizeModel(caller, step.model);
-  }
-}
-
-/**
- * Drafts the plan of a request: stores its files and checks its inputs. Prices that depend on an
- * input are not measured here.
+ * Completes the plan of a request: stores its files, finds its recordings and checks its inputs.
+ * Prices that depend on an input are not measured here. A request whose files were stored refers to
+ * them by other ids, so it is planned again.
  * @throws GatewayError INVALID_INPUT_URL naming each field, STORAGE_QUOTA_EXCEEDED, …
  */
 export async function draftRequest(
   { caller, capability, parsedRequest }: StudioRequest,
-  { inputs, copies }: { inputs: Inputs; copies: RequestCopies },
+  plan: DraftPlan,
+  { inputs, recordings, copies }: DraftingDeps,
 ): Promise<{ request: JsonObject; draft: DraftPlan }> {
   const { organizationId } = caller;
-  const { request, recordings } = parsedRequest.storeFiles
-    ? await parsedRequest.storeFiles(copies)
-    : { request: parsedRequest.request, recordings: undefined };
-  const unpreparedDraft = capability.plan(request, recordings);
-  const prepare = (plan: DraftPlan) => inputs.prepare(plan, organizationId);
-  const draft = await prepare(unpreparedDraft).catch((error: unknown) =>
-    prepare(removeRejectedItems(unpreparedDraft, error)),
+  const stored: StoredFiles = (await parsedRequest.storeFiles?.()) ?? {};
+  const { request = parsedRequest.request } = stored;
+  const { recordings: open, ...planned } = stored.request ? capability.plan(request) : plan;
+  const find = (source: RecordingSource) => recordings.find(source, { organizationId, copies });
+  const found = open && (stored.recordings ?? (await Promise.all(open.sources.map(find))));
+  const unprepared = open && found ? open.complete(found) : planned;
+  const prepare = (draft: DraftPlan) => inputs.prepare(draft, organizationId);
+  const draft = await prepare(unprepared).catch((error: unknown) =>
+    prepare(removeRejectedItems(unprepared, error)),
   );
   return { request, draft };
 }

@@ -6,6 +6,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { MockActivityEnvironment } from '@temporalio/testing';
 import { DefaultLogger } from '@temporalio/worker';
 import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
+import { createCallPictures } from '../../storage/inputs/call-pictures.ts';
 import { createInputs } from '../../storage/inputs/inputs.ts';
 import { createCallRecords } from '../../providers/call-records.ts';
 import { createInbox, createNotificationUrls } from '../../providers/notifications.ts';
@@ -15,6 +16,7 @@ import { markVerifying } from '../../activities/mark-verifying.ts';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
 import type { Provider, Submission, SubmitResult } from '../../providers/provider.ts';
 import { createArtifactStore } from '../../storage/artifacts.ts';
+import { createAcceptFile } from '../../storage/picture-conversion.ts';
 import { createUploads } from '../../storage/uploads.ts';
 import { newId } from '../../domain/ids.ts';
 import type { CallInput } from '../../domain/job-plan.ts';
@@ -44,10 +46,17 @@ beforeAll(async () => {
   const outbound = createOutbound({ admittedOrigins: [] });
   const storage = await openTestDisk();
   const limits = { bytesMax: 1_000_000, retentionMs: 60_000 };
-  const uploads = createUploads({ pool, storage, logger, ...limits });
+  const uploads = createUploads({
+    pool,
+    storage,
+    logger,
+    acceptFile: createAcceptFile({ heic: true }),
+    ...limits,
+  });
   deps = {
     records: createCallRecords(pool),
     artifacts: createArtifactStore({ storage, outbound, marksOutputs: true }),
+    callPictures: createCallPictures({ pool, storage }),
     inputs: createInputs({ pool, storage, uploads, outbound, publicBaseUrl }),
     urls: createNotificationUrls({ publicBaseUrl, secret }),
     logger,

@@ -239,7 +239,7 @@ describe('jobs', () => {
 
 describe('the operator API', () => {
   const writes = operatorEndpoints
-    // Creating a session records no action: see operator-access.test.ts.
+    // Creating a session records no action.
     .filter(({ takesBody, requestPath }) => takesBody && !requestPath.endsWith('/session'))
     .map(({ method, requestPath, request }): [method: string, path: string, body: object] => [
       method,

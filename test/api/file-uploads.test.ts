@@ -148,6 +148,7 @@ describe('an upload', () => {
         storagePath: signed.storagePath,
         contentType: 'image/png',
         size: png.length,
+        convertedFrom: null,
         sha256,
       },
     });
@@ -164,11 +165,40 @@ describe('an upload', () => {
       'content-type': 'image/png',
       'x-content-type-options': 'nosniff',
       'content-security-policy': "default-src 'none'; sandbox",
-      'content-disposition': expect.stringMatching(/^inline; /),
+      'content-disposition': `inline; filename="${signed.fileId}.png"`,
     });
     expect(answer.headers.get('set-cookie')).toBeNull();
     expect(Buffer.from(await answer.arrayBuffer()).equals(png)).toBe(true);
     expect(await put(signed)).toMatchObject({ status: 409, body: { error: 'ALREADY_UPLOADED' } });
+  });
+
+  it.each([
+    [
+      'Große Möwe (2).heif',
+      'inline; filename="Gro_e-M_we-2.png"; filename*=UTF-8\'\'Gro%C3%9Fe-M%C3%B6we-2.png',
+    ],
+    ['../../x";y.png', 'inline; filename="x-y.png"'],
+    ['photo.jpg', 'inline; filename="photo.png"'],
+  ])('named %s is downloaded under a name with its own extension', async (filename, header) => {
+    const signed = await sign({ filename });
+    expect(await put(signed)).toMatchObject({ status: 200 });
+    const answer = await fetch(signed.publicUrl);
+    expect(answer.headers.get('content-disposition')).toBe(header);
+    expect(answer.headers.get('content-type')).toBe('image/png');
+  });
+
+  it.each([
+    [{ contentType: 'image/tiff' }, 'contentType: is TIFF; ', /; export it as PNG or JPEG$/],
+    [{ filename: 'SCAN.TIF' }, 'filename: is TIFF; ', /; export it as PNG or JPEG$/],
+    [{ filename: 'drawing.svg' }, 'filename: is XML or SVG; ', /; export it as PNG or JPEG$/],
+    [{ filename: 'memo.amr' }, 'filename: is AMR; ', /; convert it to WAV, FLAC or MP3$/],
+    [{ contentType: 'video/x-msvideo' }, 'contentType: is AVI; ', /; convert it to MP4$/],
+  ])('of %j is rejected with what to do, before it is sent', async (body, start, end) => {
+    const answer = await gateway.call(signPath, { body });
+    expect(answer).toMatchObject({ status: 415, body: { error: 'UNSUPPORTED_MEDIA_TYPE' } });
+    const { message = '' } = answer.body;
+    expect(message.startsWith(start), message).toBe(true);
+    expect(message).toMatch(end);
   });
 
   it('may have no size, chunked encoding and no type: the bytes determine the type', async () => {
@@ -462,7 +492,7 @@ describe('inputs of a job', () => {
 
   it('are rejected when they have another media type than the field', async () => {
     const { publicUrl } = await uploadFile(gateway, await makeSpeech(1), { filename: 'hum.mp3' });
-    const message = 'is MP3; accepted are PNG, JPEG, WebP and GIF';
+    const message = 'is MP3; accepted are PNG, JPEG, WebP, GIF, HEIC and AVIF';
     expect(await generate(publicUrl)).toMatchObject({
       status: 400,
       body: { details: [{ path: 'imageUrls.0', message }] },

@@ -10,6 +10,7 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import { say } from '../chat/chat-clients.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { until } from '../harness/until.ts';
 
 const megabyte = 1024 * 1024;
 const gateway = useGateway({ settled: 'last' });
@@ -25,6 +26,8 @@ beforeAll(async () => {
   const made = Array.from({ length: 9 }, () => gateway.newKey({}, busy.key));
   busyKeys = [busy.key, ...(await Promise.all(made)).map(({ key }) => key)];
   await fillJobList();
+  bulkId = await fillBulk();
+  resumed = await failPipeline();
   const spawned = await gateway.spawn('api', { API_PORT: '0', REQUESTS_MAX: '400' });
   ({ port } = spawned);
   pid = spawned.child.pid ?? 0;
@@ -41,10 +44,21 @@ afterAll(async () => {
 });
 
 const copiedIds = Array.from({ length: 110 }, () => newId('job'));
-/** Gives the busy organization a hundred ended jobs. */
+/** Waits for the end of a job of the busy organization that costs much to show. */
+async function runPipeline(steps: object[]): Promise<string> {
+  const body = { steps, async: true };
+  const { body: started } = await gateway.call('/api/v1/studio/pipelines', { key: busy.key, body });
+  await gateway.untilDone(started.data.jobId, busy.key);
+  return started.data.jobId;
+}
+const step = (prompt: string, index: number) => ({
+  id: `s${index}`,
+  use: 'image/generate',
+  body: { prompt },
+});
+/** Gives the busy organization a hundred ended pipelines of ten steps. */
 async function fillJobList(): Promise<void> {
-  const jobId = await gateway.startImage({ prompt: 'a boat' }, busy.key);
-  await gateway.untilDone(jobId, busy.key);
+  const jobId = await runPipeline(Array.from({ length: 10 }, (_, at) => step('a boat', at)));
   for (const table of ['reservation', 'job']) {
     await gateway.database.query(
       `INSERT INTO ${table} SELECT (jsonb_populate_record(t, jsonb_build_object('id', copy))).*
@@ -52,6 +66,36 @@ async function fillJobList(): Promise<void> {
       [jobId, copiedIds],
     );
   }
+}
+
+let bulkId: string;
+/** Gives the busy organization a bulk job with three hundred ended items, and returns its id. */
+async function fillBulk(): Promise<string> {
+  const items = [{ use: 'image/generate', body: { prompt: 'a boat in bulk' } }];
+  const started = await gateway.call<{ data: { bulkId: string } }>('/api/v1/studio/bulk', {
+    key: busy.key,
+    body: { items },
+  });
+  const id = started.body.data.bulkId;
+  const read = () =>
+    gateway.call<{ data: { done: boolean } }>(`/api/v1/studio/bulk/${id}?wait=20`, {
+      key: busy.key,
+    });
+  await until(async () => (await read()).body.data.done);
+  await gateway.database.query(
+    `INSERT INTO bulk_item SELECT (jsonb_populate_record(i, jsonb_build_object('index', n, 'end_number', 1 + n))).*
+    FROM bulk_item i, generate_series(1, 300) n WHERE i.bulk_id = $1`,
+    [id],
+  );
+  await gateway.database.query('UPDATE bulk SET last_end = 301 WHERE id = $1', [id]);
+  return id;
+}
+
+let resumed: string;
+/** Lets a pipeline with a long body fail, and returns the id of its job. */
+async function failPipeline(): Promise<string> {
+  const texts = ['[[fail:400]]', ...Array.from({ length: 13 }, () => '?'.repeat(1900))];
+  return runPipeline(texts.map(step));
 }
 
 const call = (path: string, key: string, body?: object) =>
@@ -126,6 +170,21 @@ const keptAnswer = { model: 'gpt-4o', messages: say('[[words:2000;size=4000]] ke
 const keptVectors = { model: 'text-embedding-3-large', input: Array(100).fill('kept') };
 const keptHeaders = (key: string, kept: string) => ({ ...bearer(key), 'idempotency-key': kept });
 
+const steps = Array.from({ length: 20 }, (_, at) => step('a boat', at));
+const pipelineItems = (count: number) => ({
+  items: Array.from({ length: count }, () => ({
+    use: 'pipelines',
+    body: { steps },
+  })),
+});
+const estimate = '/api/v1/studio/bulk/estimate';
+const sendLines = (text: string) =>
+  fetch(base + estimate, {
+    method: 'POST',
+    headers: { ...bearer(busy.key), 'content-type': 'application/x-ndjson' },
+    body: text,
+  }).then((response) => response.text());
+
 /** What a client does, until the signal aborts. */
 const attacks: Record<string, (signal: AbortSignal) => void | Promise<void>> = {
   'a thousand pipelined requests for a script': () =>
@@ -143,6 +202,33 @@ const attacks: Record<string, (signal: AbortSignal) => void | Promise<void>> = {
       pipeline('/api/v1/session', 16, { headers: { cookie: `studio_session=${'x'.repeat(43)}` } }),
     ),
   'price lists': () => repeat(20, () => pipeline('/api/v1/pricing', 10)),
+  'prices of bulk jobs of pipelines': async () => {
+    await Promise.all(
+      Array.from({ length: 4 }, (_, at) => call(estimate, busyKeys[at] ?? '', pipelineItems(300))),
+    );
+  },
+  'lines of newline-delimited JSON, empty and invalid': async () => {
+    const texts = [
+      '\n'.repeat(8 * megabyte),
+      '{}\n'.repeat(10_000),
+      `${' '.repeat(900_000)}\n`.repeat(9),
+    ];
+    await Promise.all(texts.map(sendLines));
+  },
+  'sixty downloads of results': async () => {
+    const read = async (): Promise<void> => {
+      const url = `${base}/api/v1/studio/bulk/${bulkId}/results`;
+      const response = await fetch(url, { headers: bearer(busy.key) });
+      expect((await response.text()).split('\n')).toHaveLength(302);
+    };
+    await Promise.all(Array.from({ length: 60 }, read));
+  },
+  'a hundred pages of items per second, by ten keys': (signal) =>
+    sendSteadily(signal, (key) => call(`/api/v1/studio/bulk/${bulkId}/items?limit=100`, key)),
+  'a hundred resumed pipelines per second, by ten keys': (signal) =>
+    sendSteadily(signal, (key) =>
+      call(`/api/v1/studio/jobs/${resumed}/resume`, key, { maxCredits: 0.01 }),
+    ),
   'a hundred lists of jobs per second, by ten keys': (signal) =>
     sendSteadily(signal, (key) => call('/api/v1/studio/jobs?limit=100', key)),
   'a hundred sums of a year by four groups per second, by ten keys': (signal) =>

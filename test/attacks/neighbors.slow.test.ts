@@ -136,6 +136,53 @@ describe('another organization is served at its usual speed during', () => {
     for (const { status } of await answers) expect([200, 503]).toContain(status);
   });
 
+  it('starts of items in the worker, of five bulk jobs of pipelines that fail at once', async () => {
+    const port = await freePort();
+    const base = `http://127.0.0.1:${port}`;
+    const env = { TASK_QUEUE_PREFIX: `${port}-`, PUBLIC_BASE_URL: base, API_PORT: String(port) };
+    await gateway.spawn('worker', env);
+    await gateway.spawn('api', env);
+    const owner = await gateway.newCaller({ credits: 5000 });
+    const paint = async (): Promise<number> => {
+      const startedAt = performance.now();
+      const options = { base, key: other.key, body: { prompt: 'a boat' } };
+      expect((await gateway.call('/api/v1/studio/image/generate', options)).status).toBe(200);
+      return performance.now() - startedAt;
+    };
+    /** Returns how long the second slowest of six pictures takes, in milliseconds. */
+    const measurePictures = async (): Promise<number> => {
+      const tookMs: number[] = [];
+      for (let picture = 0; picture < 6; picture += 1) tookMs.push(await paint());
+      return tookMs.toSorted((one, next) => next - one)[1] ?? 0;
+    };
+    await paint();
+    const usualMs = await measurePictures();
+    const steps = ['[[fail:400]]', ...Array.from({ length: 19 }, () => 'a boat')].map(
+      (prompt, at) => ({
+        id: `s${at}`,
+        use: 'image/generate',
+        body: { prompt, ...(at > 0 && { imageUrls: [{ $from: 's0' }] }) },
+      }),
+    );
+    const items = Array.from({ length: 40 }, () => ({ use: 'pipelines', body: { steps } }));
+    const started = await times(5, () =>
+      gateway.call('/api/v1/studio/bulk', { base, key: owner.key, body: { items } }),
+    );
+    expect(toStatuses(started)).toEqual(Array(5).fill(202));
+    const slowMs = await measurePictures();
+    const ended = 'SELECT count(*)::integer AS ended FROM bulk_item WHERE ended_at IS NOT NULL';
+    // The load lasted as long as the pictures.
+    const [row] = await gateway.database.query<{ ended: number }>(ended);
+    expect(row?.ended).toBeLessThan(200);
+    expect(slowMs).toBeLessThan(10 * usualMs + 500);
+    await gateway.database.query(
+      `UPDATE bulk SET max_failed_percent = 0 WHERE organization_id = $1`,
+      [owner.organizationId],
+    );
+    const open = 'SELECT id FROM bulk WHERE organization_id = $1 AND completed_at IS NULL';
+    await expect.poll(() => gateway.database.query(open, [owner.organizationId])).toEqual([]);
+  });
+
   it('large bodies, whose parsing alternates between organizations', async () => {
     const body = Buffer.from(JSON.stringify({ zz: Array(2000).fill('x'.repeat(400)) }));
     const ended: TestCaller[] = [];

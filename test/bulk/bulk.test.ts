@@ -209,6 +209,14 @@ describe('a bulk job', () => {
   it.each([
     ['a long line', `{"use": "${'x'.repeat(1024 * 1024)}"}`, 400],
     ['10,001 items', `${JSON.stringify(item('one'))}\n`.repeat(10_001), 400],
+    [
+      '40,001 steps',
+      `${JSON.stringify({ use: 'pipelines', body: { steps: Array(20).fill({ id: 'a', use: 'image/generate', body: {} }) } })}\n`.repeat(
+        2001,
+      ),
+      400,
+    ],
+    ['20,001 lines', '\n'.repeat(20_001), 400],
     ['invalid UTF-8', Buffer.from([0x7b, 0xff, 0x7d]).toString('latin1'), 400],
     ['nothing', '', 400],
   ])('with %s is rejected', async (_, body, status) => {
@@ -362,6 +370,35 @@ describe('a bulk job', () => {
     expect(second.headers.get('idempotent-replayed')).toBe('true');
     expect((await start({ items: pictures(3) }, options)).status).toBe(422);
     await untilDone(first.body.data.bulkId);
+  });
+
+  it('is the same for fields in another order', async () => {
+    const options = { headers: { 'idempotency-key': 'bulk-order' } };
+    const body = { prompt: 'a lamp', aspectRatio: '1:1' };
+    const reordered = { aspectRatio: '1:1', prompt: 'a lamp' };
+    const use = 'image/generate';
+    const first = await start(
+      { items: [{ id: 'a', use, body }], metadata: { team: 'ads', year: '7' } },
+      options,
+    );
+    const items = [{ body: reordered, use, id: 'a' }];
+    const second = await start({ metadata: { year: '7', team: 'ads' }, items }, options);
+    expect(second.status, JSON.stringify(second.body)).toBe(202);
+    expect(second.headers.get('idempotent-replayed')).toBe('true');
+    expect(second.body.data.bulkId).toBe(first.body.data.bulkId);
+    await untilDone(first.body.data.bulkId);
+  });
+
+  it('names NDJSON when its JSON is too large', async () => {
+    const prompt = 'x'.repeat(1000);
+    const rejected = await start({
+      items: Array.from({ length: 4500 }, () => ({ use: 'image/generate', body: { prompt } })),
+    });
+    expect(rejected.status).toBe(413);
+    expect(rejected.body).toMatchObject({
+      message:
+        'The body has more than 4194304 bytes. Send more as application/x-ndjson, an item in each line.',
+    });
   });
 
   it('gets the first answer again, also when its files have been deleted', async () => {

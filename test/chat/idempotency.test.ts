@@ -66,21 +66,38 @@ describe('a repeated chat', () => {
     expect(await untilAllSettled(gateway, caller)).toHaveLength(1);
   });
 
-  it('is rejected with Retry-After while the first runs; then it receives the same response', async () => {
+  it('waits while the first runs, and receives the same response', async () => {
     const caller = await newCaller();
     const body = makeBody('[[slow:900s]] the first of six');
     const first = chat(caller, body, 'k');
     const sent = () => gateway.sandbox.chatRequests('the first of six');
     await expect.poll(sent).toHaveLength(1);
-    const racing = await Promise.all(Array.from({ length: 5 }, () => chat(caller, body, 'k')));
-    for (const answer of racing) {
-      expect([answer.status, readCode(answer)]).toEqual([409, 'REQUEST_IN_PROGRESS']);
-      expect(Number(answer.retryAfter)).toBeGreaterThan(0);
+    const repeats = Promise.all(Array.from({ length: 5 }, () => chat(caller, body, 'k')));
+    const claims = () =>
+      gateway.database.query('SELECT FROM idempotency_claim WHERE organization_id = $1', [
+        caller.organizationId,
+      ]);
+    await expect.poll(claims).toHaveLength(1);
+    await gateway.sandbox.clearFaults();
+    const { text } = await first;
+    for (const repeat of await repeats) {
+      expect(repeat).toMatchObject({ status: 200, text, replayed: 'true' });
     }
+    expect(await untilAllSettled(gateway, caller)).toHaveLength(1);
+  });
+
+  it('is rejected with Retry-After if it is a stream, while the first runs', async () => {
+    const caller = await newCaller();
+    const body = makeBody('[[slow:900s]] the first stream', { stream: true });
+    const first = chat(caller, body, 'k');
+    const sent = () => gateway.sandbox.chatRequests('the first stream');
+    await expect.poll(sent).toHaveLength(1);
+    const repeat = await chat(caller, body, 'k');
+    expect([repeat.status, readCode(repeat)]).toEqual([409, 'REQUEST_IN_PROGRESS']);
+    expect(Number(repeat.retryAfter)).toBeGreaterThan(0);
     await gateway.sandbox.clearFaults();
     const { text } = await first;
     await expect.poll(async () => (await chat(caller, body, 'k')).text).toBe(text);
-    expect(await untilAllSettled(gateway, caller)).toHaveLength(1);
   });
 });
 

@@ -112,7 +112,6 @@ describe('the request to the upstream', () => {
       temperature: 0.5,
       response_format: { type: 'json_object' as const },
       logit_bias: { '50256': -100 },
-      reasoning_effort: 'low' as const,
       stop: ['END'],
       n: 2,
     };

@@ -53,6 +53,9 @@ describe.each(requests)('an uploaded picture on %s', (path, at, body) => {
     const [url] = /http[^"]+/.exec(JSON.stringify(sent)) ?? [];
     const read = await fetch(url ?? '');
     expect([read.status, read.headers.get('content-type')]).toEqual([200, 'image/png']);
+    // The URL stays the same for a day, so that the provider finds it in its prompt cache.
+    const expires = Number(new URL(url ?? '').searchParams.get('expires'));
+    expect(expires % 86_400).toBe(0);
   });
 
   it('is rejected by its field if it is unknown or of another organization', async () => {

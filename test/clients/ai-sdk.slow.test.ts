@@ -306,7 +306,7 @@ describe('chats', () => {
 
 describe('the package', () => {
   testWith('has less than 15 kB, and few dependencies', async () => {
-    const packed = join(installation.place, 'packed', 'studio-gateway-ai-sdk-0.1.0.tgz');
+    const packed = join(installation.place, 'packed', 'studio-gateway-ai-sdk-0.2.0.tgz');
     expect((await stat(packed)).size).toBeLessThan(15_000);
     const folder = join(installation.place, 'node_modules', 'studio-gateway-ai-sdk');
     const { dependencies } = JSON.parse(await readFile(join(folder, 'package.json'), 'utf8'));

@@ -96,6 +96,7 @@ describe('a row of the chat catalog', () => {
         },
         limit: { context: 100_000, output: 100_000 },
         reasoning: true,
+        efforts: ['none', 'minimal', 'low', 'medium', 'high'],
         supportsImages: true,
         supportsAudio: true,
         retiresOn: '2027-01-01',

@@ -1,7 +1,7 @@
 /**
  * Random kills under load: every few seconds, a process of the gateway, Postgres, Temporal or the
  * sandbox is killed or frozen while callers request jobs of every kind. Then all processes start
- * again, and all promises are checked (reliability.md, F2).
+ * again, and all promises are checked (docs/guarantees.md).
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';

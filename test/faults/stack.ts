@@ -71,6 +71,7 @@ function makeEnvironment({ ports, password, directory, origins }: Places): Recor
   const sandboxUrl = `http://127.0.0.1:${ports.sandbox}`;
   const url = `http://127.0.0.1:${ports.api}`;
   return {
+    NODE_ENV: 'test',
     ...makeSettings(sandboxUrl),
     DATABASE_URL: `postgres://postgres:${password}@127.0.0.1:${ports.postgres}/gateway`,
     TEMPORAL_ADDRESS: `127.0.0.1:${ports.temporal}`,

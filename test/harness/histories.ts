@@ -22,13 +22,14 @@ export interface RecordedHistory {
 }
 
 /** All recorded runs, sorted by name. */
-export async function readHistories(): Promise<RecordedHistory[]> {
-  const files = (await readdir(directory)).filter((file) => file.endsWith('.json')).toSorted();
+export async function readHistories(from = directory): Promise<RecordedHistory[]> {
+  const files = (await readdir(from)).filter((file) => file.endsWith('.json')).toSorted();
   return Promise.all(
     files.map(async (file) => {
-      const { workflowId, history } = JSON.parse(
-        await readFile(new URL(file, directory), 'utf8'),
-      ) as { workflowId: string; history: unknown };
+      const { workflowId, history } = JSON.parse(await readFile(new URL(file, from), 'utf8')) as {
+        workflowId: string;
+        history: unknown;
+      };
       return { name: file.replace(/\.json$/, ''), workflowId, history: historyFromJSON(history) };
     }),
   );

@@ -75,7 +75,7 @@ export async function startPostgresProxy(databaseUrl: string) {
 }
 
 const ignoredParameters =
-  'ignore_startup_parameters = statement_timeout, idle_in_transaction_session_timeout';
+  'ignore_startup_parameters = statement_timeout, idle_in_transaction_session_timeout, options';
 
 /** Starts PgBouncer in transaction mode; every database of the server can be reached over it. */
 export async function startPgBouncer(databaseUrl: string, ignored = ignoredParameters) {

@@ -80,7 +80,8 @@ export async function startParts(options: GatewayOptions) {
       ...(options.sandboxEnv && { env: options.sandboxEnv }),
     }),
   ]);
-  const env = {
+  const env: Record<string, string> = {
+    NODE_ENV: 'test',
     ...makeEnvironment({ database, sandbox, directory }),
     ...(await makeAddress([sandbox.url, media.origin, receiver.origin, ...admittedOrigins])),
     ...(await options.reach?.(database.url)),

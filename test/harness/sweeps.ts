@@ -25,5 +25,6 @@ export function sweepOnce(
     bulkWorkflows,
     bulkActions,
     prepareServer,
+    workflowBuild: 'test',
   });
 }

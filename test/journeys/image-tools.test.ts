@@ -1,8 +1,9 @@
 /** /studio/image/edit, /studio/image/upscale, /studio/image/remove-background and /studio/image/batch. */
-import sharp from 'sharp';
+import sharp, { type Sharp } from 'sharp';
 import { afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { useGateway, type StudioBody } from '../harness/gateway.ts';
 import { drawDisc, download, isPainted, readPixels, drawHalfMask } from '../harness/media.ts';
+import { makeForm } from '../harness/uploads.ts';
 
 interface Picture {
   url: string;
@@ -63,6 +64,57 @@ describe('POST /studio/image/edit', () => {
     const edited = await download(answer.body.data.images[0]?.url ?? '');
     expect(await isPainted(edited, 0, 0.1)).toBe(false);
     expect(await isPainted(edited, 0.9, 1)).toBe(true);
+  });
+});
+
+describe('POST /images/edits', () => {
+  /** Sends a photo whose left half is bright, as a phone stores it, with a mask of the same bytes. */
+  async function edit(mask: Sharp) {
+    const stored = sharp(await drawHalfMask(160, 100)).rotate(90);
+    const photo = await stored.jpeg().withMetadata({ orientation: 8 }).toBuffer();
+    return gateway.call<{ data: { url: string }[]; error: { message: string; param: string } }>(
+      '/api/v1/images/edits',
+      {
+        body: makeForm({
+          prompt: 'a garden on the left',
+          model: 'gpt-image-2',
+          response_format: 'url',
+          image: new File([new Uint8Array(photo)], 'photo.jpg'),
+          mask: new File([new Uint8Array(await mask.png().toBuffer())], 'mask.png'),
+        }),
+      },
+    );
+  }
+
+  it('changes the transparent area of the mask, whatever its colors', async () => {
+    const bright = { width: 80, height: 100, channels: 4, background: '#fff' } as const;
+    const left = sharp({ create: { ...bright, background: { r: 255, g: 255, b: 255, alpha: 0 } } });
+    const mask = left.extend({ right: 80, background: '#fff' });
+    const answer = await edit(mask);
+    expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+    const edited = await readPixels(await download(answer.body.data[0]?.url ?? ''));
+    // The sandbox draws in color; the right half of the photo is white.
+    const [red, green, blue] = edited.at(Math.floor(edited.width * 0.95), edited.height / 2);
+    expect(Math.min(red, green, blue)).toBeGreaterThan(250);
+    const isChanged = [0.1, 0.2, 0.3, 0.4].some((share) => {
+      const color = edited.at(Math.floor(edited.width * share), Math.floor(edited.height / 2));
+      return Math.max(...color.slice(0, 3)) > 10;
+    });
+    expect(isChanged).toBe(true);
+  });
+
+  it('rejects a mask without an alpha channel', async () => {
+    const answer = await edit(sharp(await drawHalfMask(160, 100)).removeAlpha());
+    expect(answer).toMatchObject({
+      status: 400,
+      body: {
+        error: {
+          param: 'mask',
+          message:
+            'mask: must have an alpha channel: the transparent area is edited (received a PNG without one)',
+        },
+      },
+    });
   });
 });
 

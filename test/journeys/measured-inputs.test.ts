@@ -170,7 +170,7 @@ describe('a copy of an input', () => {
     });
     const answer = await callTool('image/upscale', { imageUrl });
     expect(answer.body.message).toBe(
-      'imageUrl: is of an unknown format; accepted are PNG, JPEG, WebP and GIF',
+      'imageUrl: is of an unknown format; accepted are PNG, JPEG, WebP, GIF, HEIC and AVIF',
     );
     expect(sentBytes).toBeLessThan(20 * 1024 * 1024);
   });

@@ -225,10 +225,11 @@ describe('GET /usage/summary', () => {
     const caller = await gateway.newCaller({ credits: 1000 });
     await paint(caller, { metadata: { team: '=SUM(A1), "x"' } });
     await paint(caller, { metadata: { team: ';=1+1' }, numImages: 2 });
+    await paint(caller, { metadata: { team: '@SUM(A1)' } });
     await chat(caller, { max_tokens: 20 });
     const { body } = await until(async () => {
       const found = await summary(caller, '');
-      return found.body.total.requests === 3 && found.body.total.inputTokens > 0 ? found : null;
+      return found.body.total.requests === 4 && found.body.total.inputTokens > 0 ? found : null;
     });
     const [ledger] = await gateway.database.query<{ charged: string }>(
       `SELECT -sum(posted_change) AS charged FROM ledger_entry WHERE organization_id = $1 AND posted_change < 0`,
@@ -236,11 +237,11 @@ describe('GET /usage/summary', () => {
     );
     expect(Math.round(body.total.credits * 1e6)).toBe(Number(ledger?.charged));
     const today = new Date().toISOString().slice(0, 10);
-    expect(body.rows).toMatchObject([{ day: today, requests: 3 }]);
+    expect(body.rows).toMatchObject([{ day: today, requests: 4 }]);
 
     const { keyId } = caller;
     const tokens = { inputTokens: expect.any(Number), outputTokens: expect.any(Number) };
-    const images = { type: 'imageGenerate', model: 'nano-banana', requests: 2, credits: 11.7 };
+    const images = { type: 'imageGenerate', model: 'nano-banana', requests: 3, credits: 15.6 };
     expect((await summary(caller, '?groupBy=type,model,key')).body.rows).toEqual([
       { type: 'chat', model: 'gpt-4o', keyId, requests: 1, credits: expect.any(Number), ...tokens },
       { ...images, keyId, inputTokens: 0, outputTokens: 0 },
@@ -261,7 +262,8 @@ describe('GET /usage/summary', () => {
     const expected =
       '"metadata.team","keyId","requests","credits","inputTokens","outputTokens"\r\n' +
       `";=1+1","${caller.keyId}",1,7.8,0,0\r\n` +
-      `"'=SUM(A1), ""x""","${caller.keyId}",1,3.9,0,0\r\n`;
+      `"'=SUM(A1), ""x""","${caller.keyId}",1,3.9,0,0\r\n` +
+      `"'@SUM(A1)","${caller.keyId}",1,3.9,0,0\r\n`;
     const path = '/api/v1/usage/summary?groupBy=metadata.team,key&type=imageGenerate';
     for (const [query, accept] of [
       ['&format=csv', '*/*'],
@@ -273,6 +275,10 @@ describe('GET /usage/summary', () => {
       expect(answer.headers.get('content-type')).toBe('text/csv; charset=utf-8');
       expect(await answer.text()).toBe(expected);
     }
+    const marked = await fetch(`${gateway.url}${path}&format=csv&bom=true`, {
+      headers: { authorization: `Bearer ${caller.key}` },
+    });
+    expect(Buffer.from(await marked.arrayBuffer()).toString()).toBe(`\uFEFF${expected}`);
   }
 
   it('is rejected instead of cut off when it has more than 10,000 rows', async () => {
@@ -294,6 +300,11 @@ describe('GET /usage/summary', () => {
     ['?format=xml', 'format'],
     ['?after=2020-01-01T00:00:00Z', 'after'],
     ['?after=2026-01-02T00:00:00Z&before=2026-01-01T00:00:00Z', 'after'],
+    ['?by=charged', 'by'],
+    ['?by=booked&after=2026-01-01T00:00:00.001Z&before=2026-02-01T00:00:00Z', 'after'],
+    ['?by=booked&after=2026-01-01T00:00:00Z&before=2026-02-01T00:00:00%2B01:00', 'before'],
+    ['?by=booked&groupBy=metadata.team', 'by'],
+    ['?by=booked&metadata[team]=a', 'by'],
   ])('rejects %s', async (query, named) => {
     const answer = await summary(gateway.caller, query);
     expect([answer.status, answer.body.details[0]?.path]).toEqual([400, named]);

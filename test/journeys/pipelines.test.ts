@@ -2,6 +2,7 @@
 import { describe, expect, it } from 'vitest';
 import { useGateway, type CallOptions, type StudioBody } from '../harness/gateway.ts';
 import { drawDisc } from '../harness/media.ts';
+import { recordTone } from '../harness/recordings.ts';
 import { until } from '../harness/until.ts';
 import { uploadFile } from '../harness/uploads.ts';
 import type { JobResource } from '../../studio/jobs/job-view.ts';
@@ -99,14 +100,19 @@ describe('a pipeline', () => {
       { status: 'completed', error: null },
     ]);
     expect(job.billing.charged).toBeCloseTo(job.result?.steps[2]?.credits ?? 0, 6);
+    const [failed, skipped] =
+      (job as { steps?: { startedAt: string; completedAt: string }[] }).steps ?? [];
+    expect(Date.parse(failed?.completedAt ?? '')).toBeGreaterThan(
+      Date.parse(failed?.startedAt ?? ''),
+    );
+    expect(skipped).toMatchObject({ startedAt: null, completedAt: null });
     const { body } = await gateway.call<{ data: Timeline }>(
       `/api/v1/studio/jobs/${job.jobId}/timeline`,
     );
     expect(body.data.steps.map(({ step, name, state }) => [step, name, state].join(' '))).toEqual([
       ' reserve done',
       'art submit done',
-      'art wait done',
-      'art store failed',
+      'art wait failed',
       'voice submit done',
       'voice store done',
       ' charge done',
@@ -638,5 +644,102 @@ describe('POST /api/v1/studio/jobs/:jobId/resume', () => {
     const deleted = await resume(job.jobId, { from: 'small' });
     expect(deleted).toMatchObject({ status: 410, body: { error: 'MEDIA_DELETED' } });
     expect(deleted.body.details).toMatchObject([{ path: 'steps.art' }]);
+  });
+
+  const failing = (more: object = {}) => ({
+    id: 'edit',
+    use: 'image/edit',
+    body: { prompt: '[[fail:422]] a lamp', imageUrls: [from('art')], ...more },
+  });
+  const untilEnded = async (answer: Awaited<ReturnType<typeof resume>>): Promise<Job> => {
+    expect(answer.status, JSON.stringify(answer.body)).toBe(202);
+    await gateway.untilDone(answer.body.data.jobId);
+    return read(answer.body.data.jobId);
+  };
+
+  it('pays for nothing twice, however often a resumed pipeline fails', async () => {
+    const first = await run({ steps: [art, failing()] });
+    expect(first).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
+    const second = await untilEnded(await resume(first.jobId, { async: true }));
+    expect(second).toMatchObject({
+      status: 'failed',
+      billing: { charged: 0 },
+      steps: [
+        { id: 'art', status: 'completed', takenFrom: first.jobId, error: null },
+        { id: 'edit', status: 'failed', error: { code: second.error?.code, retryable: false } },
+      ],
+    });
+    const third = await untilEnded(await resume(second.jobId, { async: true }));
+    expect(third).toMatchObject({ status: 'failed', steps: [{ status: 'completed' }, {}] });
+    const bodies = { edit: { prompt: 'a lamp', imageUrls: [from('art')] } };
+    const fourth = await untilEnded(await resume(third.jobId, { bodies, async: true }));
+    expect(fourth, JSON.stringify(fourth)).toMatchObject({
+      status: 'completed',
+      billing: { charged: 3.9 },
+      result: {
+        steps: [
+          { id: 'art', credits: 0 },
+          { id: 'edit', credits: 3.9 },
+        ],
+      },
+    });
+    // A file belongs to the job that delivered it, so the audit finds it in no other.
+    expect(await storedFiles(first.jobId)).toHaveLength(1);
+    expect(await storedFiles(fourth.jobId)).toHaveLength(1);
+    const submits = await gateway.sandbox.submits({ jobId: fourth.jobId });
+    expect(submits).toHaveLength(1);
+  });
+
+  it('needs a new body for an input whose signature is the last parameter', async () => {
+    const picture = await drawDisc(64, 64);
+    const url = gateway.media.put('/signed.png', picture);
+    const signedUrl = gateway.media.put('/signed.png?a=b&signature=hush-91c2', picture);
+    const signed = failing({ imageUrls: [signedUrl] });
+    const job = await run({ steps: [art, signed] });
+    const answer = await resume(job.jobId);
+    expect(answer.status, JSON.stringify(answer.body)).toBe(400);
+    expect(answer.body.details).toMatchObject([
+      { path: 'bodies.edit', message: expect.stringContaining('had a signature') },
+    ]);
+    const bodies = { edit: { prompt: 'a lamp', imageUrls: [url] } };
+    expect((await resume(job.jobId, { bodies })).status).toBe(200);
+  });
+
+  it('finds a step that is named like a member of every object', async () => {
+    const job = await run({ steps: [art, { ...failing(), id: 'constructor' }] });
+    const again = await untilEnded(await resume(job.jobId, { async: true }));
+    expect(again).toMatchObject({ status: 'failed', steps: [{}, { id: 'constructor' }] });
+  });
+});
+
+describe('a recording of the caller', () => {
+  it('is charged in full by the seconds that the provider reports, as by its own endpoint', async () => {
+    const bytes = await recordTone(13);
+    const audioUrl = gateway.media.put('/talk.mp3?sig=hush-3f1a', Buffer.from(bytes));
+    const { fileId } = await uploadFile(gateway, bytes);
+    const fileName = '[[long-recording:100]] talk.mp3';
+    const priceOfSeconds = (count: number) => count * 0.006_11;
+    for (const source of [{ fileId }, { audioUrl }]) {
+      const steps = [art, { id: 'words', use: 'audio/transcribe', body: { ...source, fileName } }];
+      const estimate = await call({ steps }, { at: estimatePath });
+      const most = Math.ceil(bytes.length / 100);
+      expect(estimate.body.data, JSON.stringify(estimate.body)).toMatchObject({
+        credits: expect.closeTo(3.9 + priceOfSeconds(14), 1),
+        maxCredits: expect.closeTo(3.9 + priceOfSeconds(most), 5),
+      });
+      const job = await run({ steps });
+      expect(job.billing.charged).toBeCloseTo(3.9 + priceOfSeconds(100), 5);
+      expect(job.steps?.[1]?.maxCredits).toBeCloseTo(priceOfSeconds(most), 5);
+    }
+  });
+});
+
+describe('the upscale of a generated picture', () => {
+  it('needs no maxCredits', async () => {
+    const { status, body } = await call({
+      steps: [art, { id: 'big', use: 'image/upscale', body: { imageUrl: from('art') } }],
+    });
+    expect(status, JSON.stringify(body)).toBe(200);
+    expect(body.data.steps).toMatchObject([{ credits: 3.9 }, { credits: 8 }]);
   });
 });

@@ -8,6 +8,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { findS3Server, startS3Server } from '../../dev/stack/s3-server.ts';
 import { createJobReads } from '../../studio/jobs/job-reads.ts';
 import { archive, checkArchive } from '../../ledger/archive.ts';
+import { runAudit } from '../../ledger/audit.ts';
 import { findViolations } from '../../ledger/invariants.ts';
 import { createLedger } from '../../ledger/ledger.ts';
 import { createUsageSums } from '../../ledger/usage-sums.ts';
@@ -43,7 +44,7 @@ const money = async () => ({
   account: await database.query('SELECT posted, reserved, sequence FROM account'),
   budgets: await database.query('SELECT * FROM budget_spend ORDER BY 1, 2'),
   sums: await Promise.all(
-    (['day', 'model', 'key', 'type', 'metadata.team'] as const).map((group) =>
+    (['day', 'month', 'model', 'key', 'type', 'metadata.team'] as const).map((group) =>
       sums().sum(organizationId, { groupBy: [group], limit: 10_000 }),
     ),
   ),
@@ -51,8 +52,13 @@ const money = async () => ({
     groupBy: ['day', 'key'],
     status: 'charged',
     keyId: keyIds[0],
-    afterMs: monthMs(2) - 1,
+    afterMs: monthMs(2),
     beforeMs: monthMs(0),
+    limit: 10_000,
+  }),
+  booked: await sums().sum(organizationId, {
+    by: 'booked',
+    groupBy: ['day', 'model', 'key', 'type'],
     limit: 10_000,
   }),
 });
@@ -149,6 +155,28 @@ describe('an archive that is interrupted', () => {
     }
   });
 
+  it('writes a segment anew if its rows change after it was written', async () => {
+    const [changed] = await database.query<{ id: string }>(
+      `SELECT id FROM job WHERE status = 'failed' AND id > '${oldJob}' ORDER BY id LIMIT 1`,
+    );
+    const change = (deletedAt: string) =>
+      database.query(`UPDATE job SET media_deleted_at = ${deletedAt} WHERE id = $1`, [changed?.id]);
+    const written: string[] = [];
+    const put: LocalDisk['put'] = async (key, path) => {
+      written.push(await readFile(path, 'utf8'));
+      const stored = await storage.put(key, path);
+      if (written.at(-1)?.includes(changed?.id ?? '')) {
+        if (written.at(-1)?.includes('"media_deleted_at": "2')) throw new Error('written anew');
+        await change('now()');
+      }
+      return stored;
+    };
+    await expect(archive(sources({ put }), { beforeMs: monthMs(1) })).rejects.toThrow(
+      'written anew',
+    );
+    await change('NULL');
+  });
+
   it('continues after a time limit, and after each object that was written without its removal', async () => {
     expect(await archive(sources(), { beforeMs: monthMs(1), timeMs: -1 })).toMatchObject({
       segments: 0,
@@ -224,9 +252,17 @@ it('is read back without findings, and finds each change of an object or a row',
     finding: 'the sums of archived jobs and chats differ from the archive',
     subject: organizationId,
   });
+  const findsMonth = async () => {
+    const { checks } = await runAudit(sources(), { scope: 'all' });
+    return checks
+      .filter(({ name }) => name.startsWith('the usage report of a month'))
+      .flatMap(({ subjects }) => subjects);
+  };
+  expect(await findsMonth()).toEqual([expect.stringMatching(/^org_1+ \d{4}-\d\d$/)]);
   await database.query(`UPDATE usage_day SET net = net - 1 WHERE ctid = (SELECT ctid FROM usage_day WHERE archived
     AND xmin::text::bigint = (SELECT max(xmin::text::bigint) FROM usage_day WHERE archived) LIMIT 1)`);
   expect(await audit()).toEqual([]);
+  expect(await findsMonth()).toEqual([]);
 });
 
 it('keeps its promises: ids of archived jobs, grants once, and entries that only an archive removes', async () => {

@@ -17,7 +17,7 @@ const violations = async () => (await findViolations(database.url, { scope: 'all
 it('the sums of random periods, filters and groups do not change when days are closed, or read again', async () => {
   const queries = fc.sample(
     fc.record({
-      groupBy: fc.subarray<UsageGroup>(['day', 'model', 'key', 'type', 'metadata.team'], {
+      groupBy: fc.subarray<UsageGroup>(['day', 'month', 'model', 'key', 'type', 'metadata.team'], {
         minLength: 1,
       }),
       keyId: fc.option(fc.constantFrom(...keyIds), { nil: undefined, freq: 1 }),
@@ -45,7 +45,7 @@ it('the sums of random periods, filters and groups do not change when days are c
     status: undefined,
     metadata: undefined,
     groupBy: ['day'],
-    afterMs: midnight - 4 * dayMs - 1,
+    afterMs: midnight - 4 * dayMs,
     beforeMs: midnight - dayMs,
   });
   const read = () =>
@@ -62,6 +62,63 @@ it('the sums of random periods, filters and groups do not change when days are c
   expect(closed).toBeGreaterThanOrEqual(5);
   expect(await read()).toEqual(fromRows);
   expect(await sums().closeDays()).toBe(0);
+  expect(await violations()).toEqual([]);
+});
+
+it('booked sums are those of the ledger, day by day, and a day that is over never changes', async () => {
+  const booked = (filter: object = {}) =>
+    sums().sum(organizationId, { by: 'booked', groupBy: ['day'], limit: 1000, ...filter });
+  const ledgerDays = await database.query(`
+    SELECT (created_at AT TIME ZONE 'UTC')::date::text AS day, count(*) FILTER (WHERE kind <> 'refund')::integer AS requests,
+      -sum(posted_change)::float8 AS micro
+    FROM ledger_entry WHERE kind IN ('charge', 'release', 'refund') GROUP BY 1 ORDER BY 1`);
+  const shown = await booked();
+  expect(
+    shown.map(({ keys: [day], requests, creditsMicro: micro }) => ({ day, requests, micro })),
+  ).toEqual(ledgerDays);
+  // The days were summed up by an earlier test; summed up anew, they are the same.
+  await database.query('DELETE FROM booked_account; DELETE FROM booked_day');
+  expect(await booked()).toEqual(shown);
+  while ((await sums().closeDays()) > 0);
+  expect(await booked()).toEqual(shown);
+  const [refunded] = await database.query<{ id: string; key: string }>(`
+    SELECT id, budget_id AS key FROM reservation WHERE kind = 'studio' AND state = 'charged' ORDER BY id DESC LIMIT 1 OFFSET 100`);
+  await createLedger(database.pool).refund({
+    organizationId,
+    id: refunded?.id ?? '',
+    refundId: 'booked',
+    actor: 'test',
+    reason: 'test',
+  });
+  const today = new Date().toISOString().slice(0, 10);
+  const withoutToday = (rows: typeof shown) => rows.filter(({ keys: [day] }) => day !== today);
+  const later = await booked();
+  expect(withoutToday(later)).toEqual(withoutToday(shown));
+  const net = (rows: typeof shown) => rows.reduce((sum, { creditsMicro }) => sum + creditsMicro, 0);
+  const requests = (rows: typeof shown) => rows.reduce((sum, one) => sum + one.requests, 0);
+  expect([net(shown) - net(later), requests(later)]).toEqual([3_900_000, requests(shown)]);
+  const midnight = Math.floor(Date.now() / dayMs) * dayMs;
+  const parts = await Promise.all(
+    [
+      { beforeMs: midnight - 2 * dayMs },
+      { afterMs: midnight - 2 * dayMs, beforeMs: midnight },
+      { afterMs: midnight },
+    ].map(booked),
+  );
+  expect(parts.flat()).toEqual(later);
+  const keys = await Promise.all(keyIds.map((keyId) => booked({ keyId, status: 'charged' })));
+  expect(net(keys.flat())).toBe(net(later));
+  expect(await violations()).toEqual([]);
+  await database.query(
+    'UPDATE booked_day SET net = net + 1 WHERE ctid = (SELECT min(ctid) FROM booked_day)',
+  );
+  expect(await violations()).toEqual([
+    { finding: 'the sums of booked days differ from the ledger entries', subject: organizationId },
+  ]);
+  await database.query(
+    'UPDATE booked_day SET net = net - 1 WHERE ctid = (SELECT max(ctid) FROM booked_day)',
+  );
+  while ((await sums().closeDays()) > 0);
   expect(await violations()).toEqual([]);
 });
 

@@ -12,6 +12,11 @@ export function useHistory(rows: { jobs: number; chats: number; days: number }) 
   const database = useDatabase();
   beforeAll(async () => {
     const { query } = database;
+    // The days of the ledger are those of UTC, whatever time zone the database has.
+    await query(`DO $$ BEGIN EXECUTE format('ALTER DATABASE %I SET timezone = ''Asia/Kathmandu''',
+      current_database()); END $$`);
+    await query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity
+      WHERE datname = current_database() AND pid <> pg_backend_pid()`);
     await query(`INSERT INTO organization (id, name, created_at)
       VALUES ('${organizationId}', 'history', now() - interval '${rows.days + 4} days')`);
     await query(`INSERT INTO app_user VALUES ('usr_one', '${organizationId}', 'one', 'owner')`);

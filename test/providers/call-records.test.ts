@@ -4,6 +4,7 @@ import { createCallRecords, type CallRecords } from '../../providers/call-record
 import { createReadCalls } from '../../studio/jobs/job-reads.ts';
 import type { CallOutputs } from '../../domain/job-plan.ts';
 import { newId } from '../../domain/ids.ts';
+import { command } from '../../platform/database.ts';
 import { useLedger } from '../ledger/use-ledger.ts';
 
 const ledgers = useLedger();
@@ -47,6 +48,27 @@ describe('a call', () => {
       ...noIds,
       unacceptedSubmits: [{ ...unacceptedSubmit, routeIndex: 0, provider: 'fal' }],
     });
+  });
+
+  it('whose input its provider could not read may be sent again, once', async () => {
+    const call = await beginCall();
+    await records.markAccepted({ ...call, operation });
+    const failure = { message: 'not downloaded', providerErrorType: 'file_download_error' };
+    const other = { id: 'op-0', providerEndpoint: 'fal-ai/x' } as never;
+    await records.markUnread({ ...call, operation: other }, failure);
+    expect(await records.find(call)).toMatchObject({ verdict: 'accepted' });
+    await records.markUnread({ ...call, operation }, failure);
+    expect(await begin(call)).toEqual({ verdict: 'send' });
+    // A late report about the first operation, while the call is sent and after it was accepted.
+    await records.markUnread({ ...call, operation }, failure);
+    expect(await records.find(call)).toMatchObject({ verdict: 'begun' });
+    await records.markAccepted({ ...call, operation: other });
+    await records.markUnread({ ...call, operation }, failure);
+    expect(await records.find(call)).toMatchObject({ verdict: 'accepted', operation: other });
+    // A late notification does not identify the call that was sent again.
+    await ledgers.pool.query(command`INSERT INTO provider_notification
+      (job_id, call_index, provider, operation_id) VALUES (${call.jobId}, 0, 'fal', 'op-1')`);
+    expect(await records.find(call)).toMatchObject({ notifiedId: null });
   });
 
   it('is sent again only by the attempt whose begin received no response', async () => {

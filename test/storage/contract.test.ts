@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { buffer } from 'node:stream/consumers';
 import { request } from 'undici';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, onTestFinished, vi } from 'vitest';
 import { openS3 } from '../../storage/s3.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { newId } from '../../domain/ids.ts';
@@ -63,6 +63,21 @@ describe.each(['local', 's3'] as const)('the %s driver', (name) => {
     const object = await driver.storage.open(key);
     return object && buffer(object.stream);
   };
+
+  it('signs the same URL for a whole step of time, and another one in the next', async () => {
+    const dayMs = 86_400_000;
+    const key = newKey();
+    const urlAt = (timeMs: number) => {
+      vi.setSystemTime(timeMs);
+      return driver.storage.urlOf(key, 3_600_000, dayMs);
+    };
+    vi.useFakeTimers({ toFake: ['Date'] });
+    onTestFinished(() => void vi.useRealTimers());
+    const morning = Date.UTC(2026, 10, 28, 1);
+    const url = await urlAt(morning);
+    expect(await urlAt(morning + 20 * 3_600_000)).toBe(url);
+    expect(await urlAt(morning + dayMs)).not.toBe(url);
+  });
 
   it('returns the bytes, the size and the type of a stored object', async () => {
     const key = newKey('mp3');

@@ -5,6 +5,18 @@
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { deflateSync } from 'node:zlib';
+import {
+  ALL_FORMATS,
+  BufferSource,
+  BufferTarget,
+  EncodedAudioPacketSource,
+  EncodedPacketSink,
+  Input,
+  MkvOutputFormat,
+  Mp4OutputFormat,
+  Output,
+  type OutputFormat,
+} from 'mediabunny';
 import sharp from 'sharp';
 import { describe, expect, it } from 'vitest';
 import type { ByteSource } from '../../storage/byte-source.ts';
@@ -119,7 +131,45 @@ const recordings: [string, () => Promise<Buffer>, string, number][] = [
     10,
   ],
   ['WAV with two data chunks', () => readStored('two-data.wav'), 'wav', 10],
+  [
+    'M4A with two tracks of 1 and 3 seconds',
+    () => joinTracks(new Mp4OutputFormat(), 1, 3),
+    'm4a',
+    3,
+  ],
+  [
+    'M4A with two tracks of 3 and 1 seconds',
+    () => joinTracks(new Mp4OutputFormat(), 3, 1),
+    'm4a',
+    3,
+  ],
+  ['Matroska with three tracks', () => joinTracks(new MkvOutputFormat(), 1, 3, 2), 'mka', 3],
 ];
+
+/** Returns a file with tracks of the same sound, each of another length in seconds. */
+async function joinTracks(format: OutputFormat, ...lengths: number[]): Promise<Buffer> {
+  const input = new Input({
+    source: new BufferSource(await readStored('a.m4a')),
+    formats: ALL_FORMATS,
+  });
+  const track = await input.getPrimaryAudioTrack();
+  if (!track) throw new Error('there is no sound');
+  const target = new BufferTarget();
+  const output = new Output({ format, target });
+  const sources = lengths.map(() => new EncodedAudioPacketSource('aac'));
+  for (const source of sources) output.addAudioTrack(source);
+  await output.start();
+  const decoderConfig = (await track.getDecoderConfig()) ?? undefined;
+  for await (const packet of new EncodedPacketSink(track).packets()) {
+    for (const [index, source] of sources.entries()) {
+      if (packet.timestamp < (lengths[index] ?? 0)) {
+        await source.add(packet, decoderConfig && { decoderConfig });
+      }
+    }
+  }
+  await output.finalize();
+  return Buffer.from(target.buffer ?? new ArrayBuffer(0));
+}
 
 describe('a recording', () => {
   it.each(recordings)('is measured: %s', async (_name, load, extension, seconds) => {
@@ -254,22 +304,30 @@ describe('a picture', () => {
       },
       'is an animated PNG; accepted are pictures with one frame',
     ],
-    ['HEIC', async () => brands('mif1', 'heic'), 'is HEIC; accepted are PNG, JPEG, WebP and GIF'],
-    ['AVIF', async () => brands('miaf', 'avif'), 'is AVIF; accepted are PNG, JPEG, WebP and GIF'],
+    [
+      'HEIC without a description',
+      async () => brands('mif1', 'heic'),
+      'is a damaged or cut-off HEIC',
+    ],
+    [
+      'AVIF without a description',
+      async () => brands('miaf', 'avif'),
+      'is a damaged or cut-off AVIF',
+    ],
     [
       'TIFF',
       async () => Buffer.from('II*\0\x08\0\0\0\0\0'),
-      'is TIFF; accepted are PNG, JPEG, WebP and GIF',
+      'is TIFF; accepted are PNG, JPEG, WebP, GIF, HEIC and AVIF',
     ],
     [
       'BMP',
       async () => Buffer.from('BM' + '\0'.repeat(60)),
-      'is BMP; accepted are PNG, JPEG, WebP and GIF',
+      'is BMP; accepted are PNG, JPEG, WebP, GIF, HEIC and AVIF',
     ],
     [
       'SVG',
       async () => Buffer.from('<svg xmlns="x"/>'),
-      'is HTML, SVG or XML; accepted are PNG, JPEG, WebP and GIF',
+      'is HTML, SVG or XML; accepted are PNG, JPEG, WebP, GIF, HEIC and AVIF',
     ],
     ...(
       [
@@ -283,14 +341,22 @@ describe('a picture', () => {
     ).map(([name, start]): [string, () => Promise<Buffer>, string] => [
       name,
       async () => Buffer.from(start.padEnd(100, '\0'), 'latin1'),
-      `is ${name}; accepted are PNG, JPEG, WebP and GIF`,
+      `is ${name}; accepted are PNG, JPEG, WebP, GIF, HEIC and AVIF`,
     ]),
-    ['PDF', async () => Buffer.from('%PDF-1.7\n'), 'is PDF; accepted are PNG, JPEG, WebP and GIF'],
-    ['sound', () => readStored('a.mp3'), 'is MP3; accepted are PNG, JPEG, WebP and GIF'],
+    [
+      'PDF',
+      async () => Buffer.from('%PDF-1.7\n'),
+      'is PDF; accepted are PNG, JPEG, WebP, GIF, HEIC and AVIF',
+    ],
+    [
+      'sound',
+      () => readStored('a.mp3'),
+      'is MP3; accepted are PNG, JPEG, WebP, GIF, HEIC and AVIF',
+    ],
     [
       'cut-off PNG',
       async () => (await readStored('81mp.png')).subarray(0, 20),
-      'is a damaged or cut-off PNG; accepted are PNG, JPEG, WebP and GIF',
+      'is a damaged or cut-off PNG; accepted are PNG, JPEG, WebP, GIF, HEIC and AVIF',
     ],
   ])('is refused by name: %s', async (_name, load, message) => {
     await expect(use(await load(), 'picture')).rejects.toThrow(message);

@@ -174,7 +174,7 @@ describe.each(
 
 describe('a recording', () => {
   const measured = (durationSeconds: number) =>
-    audioTranscribe.plan(audioTranscribe.request.parse({ fileId: `file_${'0'.repeat(32)}` }), [
+    planRequest(audioTranscribe, { fileId: `file_${'0'.repeat(32)}` }).recordings?.complete([
       {
         kind: 'file',
         storageKey: 'k/a.mp3',
@@ -184,7 +184,7 @@ describe('a recording', () => {
       },
     ]);
   it.each([0.1, 1, 59.2, 36_000])('of %d seconds is priced by started seconds', (seconds) => {
-    expect(measured(seconds).calls[0]?.quantity).toBe(Math.ceil(seconds));
+    expect(measured(seconds)?.calls[0]?.quantity).toBe(Math.ceil(seconds));
   });
   it.each([0.05, 36_000.5])('of %d seconds is rejected', (seconds) => {
     expect(() => measured(seconds)).toThrow('must last');

@@ -1,6 +1,7 @@
 import { Worker } from '@temporalio/worker';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createLogger } from '../../platform/logger.ts';
+import { findFirstTaskEnd } from '../../studio/jobs/failing-workflows.ts';
 import { installTestRuntime } from '../harness/runtime.ts';
 import { capabilities } from '../../studio/capabilities/capability-registry.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
@@ -47,5 +48,22 @@ describe('every recorded history', () => {
       return { ...run, name, history: { events } };
     });
     expect(await replayAll(renamed, await loadWorkflowBundle())).toEqual([]);
+  });
+});
+
+describe('a history that the SDK has damaged', () => {
+  it('does not replay, and continues from its first task after a reset', async () => {
+    const bundle = await loadWorkflowBundle();
+    const damaged = await readHistories(new URL('diverging/', import.meta.url));
+    const failures = await replayAll(damaged, bundle);
+    expect(failures.map(({ name }) => name)).toEqual(['out-of-order', 'skipped-signal']);
+    for (const { error } of failures) expect(String(error)).toContain('TMPRL1100');
+    const reset = damaged.map((run) => {
+      const events = run.history.events ?? [];
+      const end = Number(findFirstTaskEnd(events));
+      expect(end).toBe(4);
+      return { ...run, history: { events: events.slice(0, end) } };
+    });
+    expect(await replayAll(reset, bundle)).toEqual([]);
   });
 });

@@ -1,4 +1,5 @@
 /** Operator endpoints that explain the bulk jobs of all organizations. */
+import { isArchived } from '../../../ledger/ledger-reads.ts';
 import { z } from 'zod';
 import { creditsFromMicro } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
@@ -61,10 +62,13 @@ export const explainedBulks = defineSection('Outcomes', {
     summary: 'Explain the state of a bulk job',
     request: { params: z.object({ bulkId: pathId('bulk') }) },
     response: dataSchema(bulkSchema),
-    errors: ['BULK_NOT_FOUND'],
+    errors: ['BULK_NOT_FOUND', 'JOB_ARCHIVED'],
     async handle({ params: { bulkId } }, { pool, openBulks }) {
       const row = await openBulks.find(bulkId);
-      if (!row) throw new GatewayError('BULK_NOT_FOUND');
+      if (!row) {
+        const archived = await isArchived(pool, bulkId, null);
+        throw new GatewayError(archived ? 'JOB_ARCHIVED' : 'BULK_NOT_FOUND');
+      }
       const [bulk] = await addOrganizationNames(pool, [formatBulk(row)]);
       if (!bulk) throw new GatewayError('BULK_NOT_FOUND');
       return toData(bulk);

@@ -140,7 +140,13 @@ function formatWorkflow(
   const workflowId = jobWorkflowId(jobId);
   const segments = [namespace, workflowId].map(encodeURIComponent);
   const url = origin === undefined ? null : `${origin}/namespaces/${segments.join('/workflows/')}`;
-  return { workflowId, ...(owner ?? { state: 'unreachable', status: null, retries: [] }), url };
+  const known = owner ?? {
+    state: 'unreachable',
+    status: null,
+    retries: [],
+    failingTask: null,
+  };
+  return { workflowId, ...known, url };
 }
 
 function formatCaller({ job, caller }: JobEvidence) {

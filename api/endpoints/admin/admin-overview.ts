@@ -123,7 +123,7 @@ export const overview = defineSection('Outcomes', {
         audits,
         queues,
       });
-      const runbooks = config.RUNBOOKS_URL?.replace(/\/+$/, '');
+      const runbooks = config.RUNBOOKS_URL?.replace(/(?<!\/)\/+$/, '');
       return toData({
         attention: attention.map((condition) => ({
           ...condition,

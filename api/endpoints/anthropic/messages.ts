@@ -1,7 +1,7 @@
 /** POST /api/v1/messages: a chat with any model, in the format of Anthropic's Messages API. */
 import { z } from 'zod';
 import { estimateInput } from '../../../chat/input-count.ts';
-import { repairAnswers } from '../../../chat/formats/chat-fields.ts';
+import { exactFields, repairAnswers } from '../../../chat/formats/chat-fields.ts';
 import { createMessagesPresentation } from '../../../chat/formats/messages-answer.ts';
 import {
   countRequestSchema,
@@ -96,6 +96,7 @@ export const anthropic = defineSection('Anthropic’s endpoints', {
       body: countRequestSchema,
       bodyBytesMax: chatBodyBytesMax,
       repair: repairAnswers,
+      exactFields,
       example,
     },
     response: z.object({ input_tokens: z.int() }),

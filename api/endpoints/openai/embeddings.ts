@@ -15,6 +15,7 @@ const request = {
   body: embeddingsRequestSchema,
   bodyValuesMax,
   bodyBytesMax,
+  numbersKept: new Set<string>(),
   example: { model: 'text-embedding-3-small', input: ['A lighthouse.', 'A pier at night.'] },
 } as const;
 

@@ -35,14 +35,14 @@ export async function withRenamedFields<Result>(
 }
 
 function renameFields(error: GatewayError, rename: (path: string) => string): GatewayError {
-  const { code, body, retryAfterSeconds, cause } = error;
+  const { code, body, retryAfterSeconds, providerCode, cause } = error;
   const details = error.details?.map(({ path, message }) => ({ path: rename(path), message }));
   const [firstDetail] = error.details ?? [];
   const startsWithPath = firstDetail && error.message.startsWith(`${firstDetail.path}:`);
   const message = startsWithPath
     ? rename(firstDetail.path) + error.message.slice(firstDetail.path.length)
     : error.message;
-  return new GatewayError(code, message, { details, body, retryAfterSeconds, cause });
+  return new GatewayError(code, message, { details, body, retryAfterSeconds, providerCode, cause });
 }
 
 /** Converts the path of a field to OpenAI's name, for example `imageUrls.0` to `image.0`. */

@@ -3,8 +3,6 @@
  * as the Studio endpoint and waits for it. The response is the job's result, or an error with the
  * job's status URL.
  */
-import { Readable } from 'node:stream';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { z } from 'zod';
 import type { JobRecord } from '../../../studio/jobs/job-reads.ts';
 import { GatewayError } from '../../../domain/errors.ts';
@@ -13,10 +11,9 @@ import { contentCredentials } from '../../../domain/job-record.ts';
 import type { Composition } from '../../composition.ts';
 import type { Context } from '../../context.ts';
 import type { StoredObject } from '../../../storage/storage.ts';
+import { sendKeptAlive } from '../../http/kept-answer.ts';
 import { sendStoredFile } from '../../http/stored-file.ts';
 import { parseIdempotencyKey } from '../../http/request-headers.ts';
-import { formatOpenaiError } from '../../../domain/error-bodies.ts';
-import { toGatewayError } from '../../middleware/error-handler.ts';
 import { type RequestOptions, startRequest } from '../studio-requests.ts';
 import type { ResponseDescription } from '../description.ts';
 import {
@@ -82,13 +79,8 @@ export async function startAwaitedJob(
   };
 }
 
-/**
- * Sends a job as JSON once it has completed. After COMPATIBLE_KEEPALIVE_MS it sends status 200 and
- * then spaces, which JSON allows, so that proxies keep the connection open. A later failure is sent
- * as text that is deliberately not valid JSON (`CODE: message`, then the error body), so that
- * clients fail to parse it instead of using it as a result.
- */
-export async function sendJson(
+/** Sends a job as JSON once it has completed; spaces keep the connection open until then. */
+export function sendJson(
   ctx: Context,
   { awaitCompleted }: AwaitedJob,
   {
@@ -96,40 +88,9 @@ export async function sendJson(
     services,
   }: { toJson: (job: JobRecord) => AsyncIterable<string>; services: Composition },
 ): Promise<void> {
-  const { requestId } = ctx.state;
   const { config, logger } = services;
-  const keepaliveMs = config.COMPATIBLE_KEEPALIVE_MS;
-  const completion = awaitCompleted();
-  // Prevents an unhandled rejection: if the client disconnects, nothing awaits `completion`.
-  completion.catch(() => {});
-  const job = await waitAtMost(completion, keepaliveMs);
-  async function* yieldWhenDone(): AsyncGenerator<string> {
-    try {
-      let completedJob: JobRecord | null = null;
-      while (!completedJob) {
-        yield ' ';
-        completedJob = await waitAtMost(completion, keepaliveMs);
-      }
-      yield* toJson(completedJob);
-    } catch (error) {
-      const failure = toGatewayError(error);
-      logger.error({ error, code: failure.code }, 'request.failed_late');
-      yield `${failure.code}: ${failure.message}\n${JSON.stringify(formatOpenaiError(failure, requestId))}\n`;
-    }
-  }
-  ctx.status = 200;
-  ctx.type = 'json';
-  ctx.body = Readable.from(job ? toJson(job) : yieldWhenDone(), { objectMode: false });
-}
-
-/** Waits for a promise at most `waitMs` milliseconds. Returns null if it is still pending. */
-async function waitAtMost<Value>(promise: Promise<Value>, waitMs: number): Promise<Value | null> {
-  const timer = new AbortController();
-  try {
-    return await Promise.race([promise, sleep(waitMs, null, { signal: timer.signal })]);
-  } finally {
-    timer.abort();
-  }
+  const answer = awaitCompleted().then((job) => ({ body: toJson(job) }));
+  return sendKeptAlive(ctx, answer, { keepaliveMs: config.COMPATIBLE_KEEPALIVE_MS, logger });
 }
 
 const missingMessage = 'The file does not exist or was deleted.';

@@ -112,10 +112,14 @@ export function createEditReader(onFields: (fields: ImageRequest) => void): Requ
     const filesOfField = (name: string): ReceivedFile[] =>
       files.filter(({ field }) => field === name).map((file) => file.stored);
     const [mask] = filesOfField('mask');
+    if (mask && !mask.hasAlpha) {
+      const message = `must have an alpha channel: the transparent area is edited (received a ${mask.type.name} without one)`;
+      throw fieldError('INVALID_REQUEST', 'mask', message);
+    }
     const parsedRequest = parseCapabilityFields(capability, {
       ...toCapabilityFields(fields, model, model.edit ?? {}),
       imageUrls: filesOfField('image').map(({ contentId }) => contentId),
-      ...(mask && { maskUrl: mask.contentId }),
+      ...(mask && { maskUrl: mask.contentId, maskArea: 'transparent' }),
     });
     return {
       ...parsedRequest,

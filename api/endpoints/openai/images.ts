@@ -69,7 +69,10 @@ export const imagesEdits = defineEndpoint({
           image: z.array(binaryFile).meta({
             description: '1–10 images of up to 25 MB each, in fields named `image` or `image[]`.',
           }),
-          mask: binaryFile.optional(),
+          mask: binaryFile.optional().meta({
+            description:
+              'Picture with an alpha channel and the aspect ratio of the first image. Its transparent area is edited, whatever its colors.',
+          }),
           ...imageFields,
         }),
       },

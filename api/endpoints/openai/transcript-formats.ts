@@ -27,6 +27,8 @@ const segmentCharactersMax = 84;
 const segmentSecondsMax = 7;
 /** Pause between two words after which a new subtitle begins, in seconds. */
 const pauseSeconds = 1;
+/** Minimum duration of a subtitle, in seconds: WebVTT forbids an end that is not after the start. */
+const segmentSecondsMin = 0.1;
 
 /**
  * Details of OpenAI's decoder in a segment, which its types require and other models do not have.
@@ -101,10 +103,14 @@ function groupIntoSegments(words: readonly Word[]): Segment[] {
       .map((word) => word.text)
       .join('')
       // An empty line would end the subtitle.
-      .replaceAll(/\s*[\r\n]\s*/g, ' ')
+      .replaceAll(/(?<!\s)\s*[\r\n]\s*/g, ' ')
       .trim();
     if (firstWord && lastWord && text !== '') {
-      segments.push({ id: segments.length, start: firstWord.start, end: lastWord.end, text });
+      // Words may be given out of order; starts of subtitles may not go back (WebVTT, section 4).
+      const start = Math.max(firstWord.start, segments.at(-1)?.start ?? 0);
+      const lastEnd = Math.max(...openWords.map((word) => word.end));
+      const end = Math.max(lastEnd, start + segmentSecondsMin);
+      segments.push({ id: segments.length, start, end, text });
     }
     openWords = [];
   }

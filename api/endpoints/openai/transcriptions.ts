@@ -55,7 +55,7 @@ function createRecordingReader(onFormat: (format: Format) => void): RequestBodyR
     });
     return {
       ...parsedRequest,
-      storeFiles: createRecordingStore(parsedRequest.request, file.stored),
+      storeFiles: createRecordingStore(file.stored),
     };
   };
 }

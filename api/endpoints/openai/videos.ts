@@ -5,7 +5,7 @@ import { GatewayError } from '../../../domain/errors.ts';
 import { videoGenerate } from '../../../studio/capabilities/video-generate.ts';
 import type { Composition } from '../../composition.ts';
 import { submitRequest } from '../studio-requests.ts';
-import { pathId } from '../fields.ts';
+import { pathId, showInTurns } from '../fields.ts';
 import { defineEndpoint, rawResponse } from '../endpoint.ts';
 import { findJob, jobRequest as request } from '../studio-jobs.ts';
 import { fileErrors, studioErrors, studioHeaders, setCreditsHeaders } from '../studio-results.ts';
@@ -100,7 +100,7 @@ export const videos = {
       const page = rows.slice(0, limit);
       return {
         object: 'list' as const,
-        data: await Promise.all(page.map((job) => toVideo(job, view))),
+        data: await showInTurns(caller.organizationId, page, (job) => toVideo(job, view)),
         first_id: page[0]?.id ?? null,
         last_id: page.at(-1)?.id ?? null,
         has_more: rows.length > limit,

@@ -6,9 +6,27 @@ import { Command } from 'commander';
 import { z } from 'zod';
 import { addAction } from '../actions.ts';
 import { CliError, type ApiResponse } from '../api-client.ts';
+import { StudioError } from '../../typescript/errors.ts';
+import {
+  buildItemsBody,
+  describeSkipped,
+  findRowError,
+  nameRow,
+  readItemsFile,
+  type ItemsFile,
+} from '../../items/items-file.ts';
+import { UnreadableFileError } from '../../items/text-encoding.ts';
 import { collectPair, omitUndefined, parseNumber } from '../fields.ts';
 import { addListing } from '../listings.ts';
-import { formatList, formatTable, objectResponse, readList, toCells } from '../output.ts';
+import {
+  fields,
+  formatList,
+  formatTable,
+  objectResponse,
+  readList,
+  toCells,
+  type Fields,
+} from '../output.ts';
 import { openSession, type Session } from '../session.ts';
 
 const path = '/studio/bulk';
@@ -31,6 +49,13 @@ const bulkResource = z.looseObject({
 const bulkResponse = z.looseObject({ data: bulkResource });
 type Bulk = z.infer<typeof bulkResource>;
 type BulkAnswer = ApiResponse<z.infer<typeof bulkResponse>>;
+
+const modelsResponse = z.looseObject({
+  data: z.array(z.looseObject({ endpoint: z.string(), request: fields })),
+});
+const errorDetail = z.object({ path: z.string(), message: z.string() });
+/** Maximum number of rows that a message names. */
+const shownMax = 50;
 
 const columns = {
   bulk: 'bulkId',
@@ -116,35 +141,31 @@ const addLimits = (command: Command): Command =>
 interface StartOptions extends Record<string, unknown> {
   watch?: boolean;
   estimate?: boolean;
+  encoding?: string;
 }
 
 function addStart(bulk: Command): void {
   const start = bulk
     .command('start <file>')
-    .description('start a bulk job from an NDJSON file with an item in each line, or - for stdin')
+    .description('start a bulk job from a CSV or NDJSON file, or - for stdin (docs/bulk.md)')
     .option('--skip-invalid', 'start the others if items are invalid')
     .option('--metadata <name=value>', 'a pair, for example team=ads (repeatable)', collectPair)
+    .option('--encoding <name>', 'encoding of a file that is not UTF-8, such as windows-1252')
     .option('--estimate', 'show the price without starting anything')
     .option('--watch', 'wait until it ends, and show the progress');
-  addLimits(start).action(async (file: string, flags: StartOptions, self: Command) => {
-    const { watch, estimate, ...options } = flags;
+  addLimits(start).action(async (name: string, flags: StartOptions, self: Command) => {
+    const { watch, estimate, encoding, ...options } = flags;
     const session = openSession(self);
-    const body = await readItems(file, options);
-    const api = session.client('caller');
+    const file = await readFileOf(session, name, encoding);
+    noteSkipped(session, file, { mayReject: flags['skipInvalid'] !== true });
+    const body = buildItemsBody(file, options);
     if (estimate) {
-      const answer = await api.send(`/api/v1${path}/estimate`, objectResponse, { body });
-      session.output.show(answer.raw, () => {
-        const { data } = answer.body;
-        const total = toCells(data, { credits: 'credits', items: 'items', invalid: 'invalid' });
-        const uses = { use: 'use', items: 'items', credits: 'credits' };
-        return `${formatList(total)}\n${formatTable(readList(data, 'uses').map((use) => toCells(use, uses)))}`;
-      });
+      await showBulkEstimate(session, file, body);
       return;
     }
-    const started = await api.send(`/api/v1${path}`, bulkResponse, { body, canRetry: true });
+    const started = await sendItems(session, { file, path: '', schema: bulkResponse, body });
     const { bulkId } = started.body.data;
-    for (const { path: item, message } of readList(started.body.data, 'invalidItems'))
-      session.output.note(`skipped ${String(item)}: ${String(message)}`);
+    noteInvalid(session, file, started.body.data);
     if (watch) {
       await watchBulk(session, bulkId);
       return;
@@ -154,26 +175,94 @@ function addStart(bulk: Command): void {
   });
 }
 
-/** Reads an NDJSON file. The options of the command replace those of its first line. */
-async function readItems(file: string, options: Record<string, unknown>): Promise<Blob> {
-  const text = await readFile(file === '-' ? '/dev/stdin' : file, 'utf8').catch((error) => {
-    throw new CliError(`${file} cannot be read: ${String(error)}`);
+async function showBulkEstimate(session: Session, file: ItemsFile, body: Blob): Promise<void> {
+  const answer = await sendItems(session, {
+    file,
+    path: '/estimate',
+    schema: objectResponse,
+    body,
   });
-  const [first = '', ...others] = text.split('\n');
-  const head = parseOptions(first);
-  const line = JSON.stringify({ options: { ...head, ...options } });
-  const items = head ? others : [first, ...others];
-  return new Blob([[line, ...items].join('\n')], { type: 'application/x-ndjson' });
+  const { data } = answer.body;
+  noteInvalid(session, file, data);
+  session.output.show(answer.raw, () => {
+    const total = toCells(data, { credits: 'credits', items: 'items', invalid: 'invalid' });
+    const uses = { use: 'use', items: 'items', credits: 'credits' };
+    return `${formatList(total)}\n${formatTable(readList(data, 'uses').map((use) => toCells(use, uses)))}`;
+  });
 }
 
-const optionsLine = z.strictObject({ options: z.looseObject({}) });
-
-/** Returns the options in a first line, or undefined if it is an item. */
-function parseOptions(line: string): object | undefined {
+/** Reads a file, or the standard input for `-`. @throws CliError */
+async function readFileOf(
+  session: Session,
+  name: string,
+  encoding: string | undefined,
+): Promise<ItemsFile> {
+  const bytes = await readFile(name === '-' ? '/dev/stdin' : name).catch((error) => {
+    throw new CliError(`${name} cannot be read: ${String(error)}`);
+  });
+  const readSchemas = async () => {
+    const { body } = await session.client('caller').send('/api/v1/studio/models', modelsResponse);
+    return new Map(
+      body.data.map(({ endpoint, request }) => [endpoint.replace(/^.*\/studio\//, ''), request]),
+    );
+  };
   try {
-    return optionsLine.safeParse(JSON.parse(line)).data?.options;
-  } catch {
-    return undefined;
+    return await readItemsFile(bytes, { readSchemas, otherEncoding: encoding });
+  } catch (error) {
+    throw error instanceof UnreadableFileError ? new CliError(`${name}: ${error.message}`) : error;
+  }
+}
+
+/** Prints the empty rows and the rows that are not items. @throws CliError if `mayReject` */
+function noteSkipped(
+  { output }: Session,
+  file: ItemsFile,
+  { mayReject }: { mayReject: boolean },
+): void {
+  const skipped = describeSkipped(file);
+  if (skipped !== null) output.note(skipped);
+  const problems = file.rows.filter(({ problem }) => problem !== null);
+  const lines = problems.map((row) => `${nameRow(file, row)} ${row.problem}`);
+  if (mayReject && lines.length > 0) throw new CliError(lines.slice(0, shownMax).join('\n  '));
+  for (const line of lines.slice(0, shownMax)) output.note(`skipped ${line}`);
+}
+
+function noteInvalid({ output }: Session, file: ItemsFile, data: Fields): void {
+  for (const detail of z.array(errorDetail).parse(data['invalidItems'] ?? []))
+    output.note(`skipped ${describeError(file, detail)}`);
+}
+
+/** Describes an error of an item, for example `row 7 (sku-7): prompt is required`. */
+function describeError(file: ItemsFile, detail: z.infer<typeof errorDetail>): string {
+  const found = findRowError(file, detail);
+  if (!found) return `${detail.path}: ${detail.message}`;
+  const { row, field, message } = found;
+  return `${nameRow(file, row)}: ${field === '' ? '' : `${field} `}${message}`;
+}
+
+/** Sends the items of a file. Errors name rows of the file. @throws StudioError */
+async function sendItems<Body>(
+  session: Session,
+  {
+    file,
+    path: child,
+    schema,
+    body,
+  }: { file: ItemsFile; path: string; schema: z.ZodType<Body>; body: Blob },
+): Promise<ApiResponse<Body>> {
+  const api = session.client('caller');
+  try {
+    return await api.send(`/api/v1${path}${child}`, schema, { body, canRetry: child === '' });
+  } catch (error) {
+    if (
+      !(error instanceof StudioError) ||
+      !error.details.some((detail) => findRowError(file, detail))
+    )
+      throw error;
+    const { code, message, details, ...others } = error;
+    const lines = details.map((detail) => describeError(file, detail));
+    const [summary = message] = message.split('; the first error');
+    throw new StudioError(code, [summary, ...lines].join('\n  '), others);
   }
 }
 

@@ -49,7 +49,10 @@ export function createJobsCommand(): Command {
     .command('get')
     .argument('<jobId>')
     .description('show a job')
-    .option('-o, --out <path>', 'save the media to this file or directory')
+    .option(
+      '-o, --out <path>',
+      'save the media to this file or directory; - is the standard output',
+    )
     .action(async (jobId: string, { out }: OutputOption, command: Command) => {
       const session = openSession(command);
       const { body, raw } = await session.client('caller').send(jobPath(jobId), jobResponse);
@@ -59,7 +62,10 @@ export function createJobsCommand(): Command {
     .command('watch')
     .argument('<jobId>')
     .description('wait until a job ends')
-    .option('-o, --out <path>', 'save the media to this file or directory')
+    .option(
+      '-o, --out <path>',
+      'save the media to this file or directory; - is the standard output',
+    )
     .action(async (jobId: string, { out }: OutputOption, command: Command) => {
       const session = openSession(command);
       const ended = await watchJob(session.client('caller'), jobId, session.output);

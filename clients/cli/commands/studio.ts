@@ -176,7 +176,10 @@ function createCommand(endpoint: EndpointCommand): Command {
   const command = new Command(endpoint.name)
     .description(endpoint.help)
     .argument(`<${endpoint.textField}...>`)
-    .option('-o, --out <path>', 'save the media to this file or directory')
+    .option(
+      '-o, --out <path>',
+      'save the media to this file or directory; - is the standard output',
+    )
     .option(
       '--metadata <name=value>',
       'a pair, for example team=marketing (repeatable)',

@@ -41,6 +41,7 @@ const recordColumns = {
 
 interface UsageOptions extends FilterOptions {
   by?: string;
+  booked?: true;
   limit?: number;
   cursor?: string;
 }
@@ -51,9 +52,10 @@ export function createUsageCommand(): Command {
     .description('show the balance, the six-hour usage window and usage records')
     .option(
       '--by <groups>',
-      'show totals grouped by day, model, key, type or metadata.<name> (comma-separated)',
+      'show totals grouped by day, month, model, key, type or metadata.<name> (comma-separated)',
     )
-    .option('--after <time>', 'only usage after this ISO 8601 time')
+    .option('--booked', 'with --by: count amounts on the day of their charge or refund')
+    .option('--after <time>', 'only usage after this ISO 8601 time; with --by also at this time')
     .option('--before <time>', 'only usage before this ISO 8601 time')
     .option('--key <keyId>', 'only usage by this key')
     .option('--model <id>', 'only usage of this model')
@@ -66,11 +68,11 @@ export function createUsageCommand(): Command {
     )
     .option('--limit <n>', 'maximum number of records, 1–100', parseNumber)
     .option('--cursor <cursor>', 'cursor of the next page, printed below the previous page')
-    .action(async ({ by, limit, cursor, ...filter }: UsageOptions, command: Command) => {
+    .action(async ({ by, booked, limit, cursor, ...filter }: UsageOptions, command: Command) => {
       const session = openSession(command);
       await (by === undefined
         ? showRecords(session, filter, { limit, cursor })
-        : showSums(session, filter, by));
+        : showSums(session, filter, { groupBy: by, ...(booked && { by: 'booked' }) }));
     });
 }
 
@@ -95,13 +97,17 @@ function createGroupColumn(group: string): Columns[string] {
   return (row) => metadataValues.safeParse(row['metadata']).data?.[name];
 }
 
-async function showSums(session: Session, filter: FilterOptions, by: string): Promise<void> {
-  const query = { ...buildFilterQuery(filter), groupBy: by };
+async function showSums(
+  session: Session,
+  filter: FilterOptions,
+  grouping: { groupBy: string; by?: string },
+): Promise<void> {
+  const query = { ...buildFilterQuery(filter), ...grouping };
   const { body, raw } = await session
     .client('caller')
     .send('/api/v1/usage/summary', usageSums, { query });
   const columns = Object.fromEntries(
-    by.split(',').map((group) => [group, createGroupColumn(group)]),
+    grouping.groupBy.split(',').map((group) => [group, createGroupColumn(group)]),
   );
   session.output.show(raw, () => {
     const rows = body.rows.map((row) => toCells(row, { ...columns, ...sumColumns }));

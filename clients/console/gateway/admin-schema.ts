@@ -399,7 +399,7 @@ export interface components {
             status: "waiting" | "running" | "completed" | "failed" | "skipped" | "canceled";
             /** @description Job whose result the step has taken over; null if the step runs. */
             takenFrom: string | null;
-            /** @description Maximum price, which is reserved. */
+            /** @description Most that the step is charged: its reserved price, and what a provider may report beyond the measured length of a recording. */
             maxCredits: number;
             /** @description Charged credits; 0 until the job has ended. */
             credits: number;
@@ -1205,9 +1205,9 @@ export interface operations {
                 search?: string;
                 /** @description Return only items of this model. */
                 model?: string;
-                /** @description Return only items created strictly after this time. */
+                /** @description Return only items created at or after this time. */
                 after?: string;
-                /** @description Return only items created strictly before this time. */
+                /** @description Return only items created before this time. */
                 before?: string;
                 limit?: number;
                 cursor?: string;

@@ -10,6 +10,20 @@ export type Job = Schemas['Job'];
 
 /** Client of the public API. */
 export const api = createClient<paths>({ baseUrl: location.origin });
+api.use({ onResponse: ({ response }) => readClock(response) });
+
+/** Difference in ms to the clock of the gateway. The browser's clock may be wrong by hours. */
+let clockOffsetMs = 0;
+/** Difference that is ignored: the header `Date` has whole seconds, and responses take time. */
+const clockToleranceMs = 5000;
+
+function readClock({ headers }: Response): void {
+  const offsetMs = Date.parse(headers.get('date') ?? '') - Date.now();
+  if (!Number.isNaN(offsetMs)) clockOffsetMs = Math.abs(offsetMs) > clockToleranceMs ? offsetMs : 0;
+}
+
+/** Returns the time of the gateway in Unix ms. */
+export const serverNowMs = (): number => Date.now() + clockOffsetMs;
 
 /** Error response from the API, or `CONNECTION_FAILED` with status 0 if there was no response. */
 export class ApiError extends StudioError {
@@ -19,7 +33,7 @@ export class ApiError extends StudioError {
   constructor(status: number, body: unknown, retryAfter: string | null = null) {
     const { code, message, ...properties } = buildError(body, status, null);
     super(code, message, properties);
-    this.retryAtMs = status === 429 ? Date.now() + 1000 * (Number(retryAfter) || 1) : null;
+    this.retryAtMs = status === 429 ? serverNowMs() + 1000 * (Number(retryAfter) || 1) : null;
   }
 
   /** True if the same request may succeed later. */
@@ -28,14 +42,20 @@ export class ApiError extends StudioError {
   }
 }
 
-const noResponse = { error: 'CONNECTION_FAILED', message: 'The gateway does not respond.' };
+/** Creates the error for a request without a response. */
+function noResponseError(): ApiError {
+  const message = navigator.onLine
+    ? 'The gateway does not respond.'
+    : 'This device is offline. Nothing was sent; try again when it is online.';
+  return new ApiError(0, { error: 'CONNECTION_FAILED', message });
+}
 
 /** Waits for a typed request and returns the response body. @throws ApiError */
 export async function unwrap<Data>(
   request: Promise<{ data?: Data; error?: unknown; response: Response }>,
 ): Promise<Data> {
   const { data, error, response } = await request.catch((cause: unknown) => {
-    throw cause instanceof ApiError ? cause : new ApiError(0, noResponse);
+    throw cause instanceof ApiError ? cause : noResponseError();
   });
   if (!response.ok || data === undefined)
     throw new ApiError(response.status, error, response.headers.get('retry-after'));
@@ -68,16 +88,17 @@ export async function sendRequest(
     method,
     ...(signal && { signal }),
     ...(body !== undefined && {
-      body: JSON.stringify(body),
+      body: body instanceof Blob ? body : JSON.stringify(body),
       headers: {
-        'content-type': 'application/json',
+        'content-type': body instanceof Blob ? body.type : 'application/json',
         ...(idempotencyKey !== undefined && { 'idempotency-key': idempotencyKey }),
       },
     }),
   }).catch((error: unknown) => {
     if (signal?.aborted) throw error;
-    throw new ApiError(0, noResponse);
+    throw noResponseError();
   });
+  readClock(response);
   if (!response.ok) {
     const error: unknown = await response.json().catch(() => null);
     throw new ApiError(response.status, error, response.headers.get('retry-after'));

@@ -13,13 +13,14 @@ const readSession = () => unwrap(api.GET('/api/v1/session'));
 /** Query for the session: whether a caller and an operator are signed in. */
 export const sessionQuery = queryOptions({ queryKey: ['session'], queryFn: readSession });
 
-/** Query for the session's API key. Removes what this tab has stored for another key. */
+/** Query for the session's API key. Removes what this tab has stored for another organization. */
 export const keyQuery = queryOptions({
   queryKey: ['key'],
   async queryFn() {
     const key = await unwrap(api.GET('/api/v1/key'));
-    if (sessionStorage.getItem('key') !== key.keyId) sessionStorage.clear();
-    sessionStorage.setItem('key', key.keyId);
+    const { organizationId } = key;
+    if (sessionStorage.getItem('organization') !== organizationId) sessionStorage.clear();
+    sessionStorage.setItem('organization', organizationId);
     return key;
   },
 });

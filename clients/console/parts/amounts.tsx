@@ -27,9 +27,9 @@ export function Credits({ amount }: { amount: number }) {
   const toUsd = useUsdPrice();
   const money = toUsd ? ` = ${formatUsd(toUsd(amount))}` : '';
   return (
-    <span className="amount" title={`${formatExact(amount)} credits${money}`}>
+    <bdi className="amount" title={`${formatExact(amount)} credits${money}`}>
       {formatAmount(amount)}
-    </span>
+    </bdi>
   );
 }
 

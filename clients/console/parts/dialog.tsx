@@ -106,14 +106,17 @@ interface ConfirmButtonProps extends Omit<FormDialogProps, 'onClose'> {
 /** Shows a button that opens a dialog with a form. */
 export function ConfirmButton({ label, disabledReason = null, ...dialog }: ConfirmButtonProps) {
   const [isOpen, setOpen] = useState(false);
+  const shown = label ?? dialog.verb;
   return (
     <>
       <ActionButton
         className={dialog.isDangerous ? 'danger' : undefined}
         disabledReason={disabledReason}
+        // The title names what the action changes: lists have one such button in each row.
+        aria-label={dialog.title.startsWith(shown) ? dialog.title : undefined}
         onClick={() => setOpen(true)}
       >
-        {label ?? dialog.verb}
+        {shown}
       </ActionButton>
       {isOpen && <FormDialog {...dialog} onClose={() => setOpen(false)} />}
     </>

@@ -2,12 +2,12 @@
 import {
   Suspense,
   createElement,
-  lazy,
   useState,
   type ComponentType,
   type KeyboardEvent,
   type ReactNode,
 } from 'react';
+import { lazyPage } from './lazy-page.tsx';
 
 /** Event handlers of the button that opens a popup. */
 interface Opening {
@@ -22,7 +22,7 @@ export function loadOnOpen<Props extends object>(
   load: () => Promise<{ default: ComponentType<Props> }>,
   renderButton: (props: Props & { opening: Opening }) => ReactNode,
 ): ComponentType<Props> {
-  const Popup = lazy(load);
+  const Popup = lazyPage(load);
   // A failure is reported when the popup is opened.
   const preload = (): void => void load().catch(() => null);
   return function LoadedOnOpen(props: Props) {

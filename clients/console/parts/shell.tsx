@@ -1,19 +1,28 @@
 /** The frame around every page: menu, credits, the session's key, and connection problems. */
 import { useQuery } from '@tanstack/react-query';
 import { Menu as MenuIcon, Search } from 'lucide-react';
-import { Suspense, lazy, useCallback, useEffect, useState, type ReactNode } from 'react';
+import {
+  Suspense,
+  useCallback,
+  useEffect,
+  useRef,
+  useState,
+  useSyncExternalStore,
+  type ReactNode,
+} from 'react';
 import { Link, useLocation } from 'wouter';
 import { version } from '../package.json' with { type: 'json' };
 import { useConnection } from '../gateway/live.tsx';
 import { useIsOperator } from '../gateway/operator.ts';
 import { balanceQuery, sessionQuery, useSignOut, type SessionKey } from '../gateway/session.ts';
 import { useCloseOnNavigation } from './close-on-navigation.ts';
+import { lazyPage } from './lazy-page.tsx';
 import { RateLimited } from './rate-limited.tsx';
 import { ThemeSwitch } from './theme.tsx';
 import { Toasts } from './toast.tsx';
 import { Credits, UsdPrice } from './amounts.tsx';
 
-const SearchEverything = lazy(() => import('../pages/search-everything.tsx'));
+const SearchEverything = lazyPage(() => import('../pages/search-everything.tsx'));
 
 /** Menu entries for callers. An entry links to `to`. It is current if the URL starts with `path`. */
 export const callerPages = [
@@ -145,7 +154,7 @@ function Menu({ isCaller }: { isCaller: boolean }) {
   );
   return (
     <>
-      <title>{`${currentPage?.name ?? 'Console'} · Studio Gateway`}</title>
+      <PageTitle name={currentPage?.name ?? 'Console'} />
       {isCaller && <nav aria-label="Pages">{renderItems(callerPages)}</nav>}
       {isOperator && (
         <nav aria-label="Operator">
@@ -155,6 +164,25 @@ function Menu({ isCaller }: { isCaller: boolean }) {
       )}
     </>
   );
+}
+
+/**
+ * Names the tab, with the id of what the page shows, and moves the focus to a page that a link has
+ * opened: a reader continues at its start.
+ */
+function PageTitle({ name }: { name: string }) {
+  const [location] = useLocation();
+  const opened = useRef(location);
+  useEffect(() => {
+    if (opened.current === location) return;
+    opened.current = location;
+    const page = document.querySelector<HTMLElement>('#page');
+    // A form may have taken the focus, and keeps it.
+    const isUnfocused = !document.activeElement?.closest('#page, dialog');
+    if (isUnfocused) page?.focus({ preventScroll: true });
+  }, [location]);
+  const [, id] = /\/(?:[a-z]+_)([0-9a-f]{32})$/.exec(location) ?? [];
+  return <title>{`${name}${id === undefined ? '' : ` …${id.slice(-8)}`} · Studio Gateway`}</title>;
 }
 
 interface MenuItemProps {
@@ -214,11 +242,25 @@ function Account({ sessionKey }: { sessionKey: SessionKey }) {
   );
 }
 
+function watchOnline(notify: () => void): () => void {
+  for (const event of ['online', 'offline']) addEventListener(event, notify);
+  return () => {
+    for (const event of ['online', 'offline']) removeEventListener(event, notify);
+  };
+}
+
 function ConnectionLost() {
   const isLost = useConnection() === 'lost';
+  const isOnline = useSyncExternalStore(watchOnline, () => navigator.onLine);
   return (
     <div role="status" aria-live="polite">
-      {isLost && (
+      {!isOnline && (
+        <p className="away">
+          This device is offline. The console keeps your input, and sends nothing until you click
+          again.
+        </p>
+      )}
+      {isOnline && isLost && (
         <p className="away">
           The gateway does not respond. The console retries every few seconds and keeps your input.
         </p>

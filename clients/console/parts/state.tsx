@@ -1,4 +1,5 @@
 /** Shows states as colored words. */
+import type { Job } from '../gateway/client.ts';
 import { toWords } from './names.ts';
 
 const toneByState: Record<string, string> = {
@@ -15,6 +16,7 @@ const toneByState: Record<string, string> = {
   canceled: 'mute',
   released: 'mute',
   waiting: 'mute',
+  skipped: 'mute',
   revoked: 'mute',
   refunded: 'mute',
 };
@@ -22,4 +24,16 @@ const toneByState: Record<string, string> = {
 /** Shows a state. States that are not listed above get the color of work in progress. */
 export function State({ name }: { name: string }) {
   return <span className={`state ${toneByState[name] ?? 'busy'}`}>{toWords(name)}</span>;
+}
+
+/** Shows the state of a job. A pipeline that has delivered in part shows the number of its steps. */
+export function JobState({ job: { status, steps } }: { job: Pick<Job, 'status' | 'steps'> }) {
+  const completed = steps?.filter((step) => step.status === 'completed').length ?? 0;
+  if (!steps || status !== 'completed' || completed === steps.length)
+    return <State name={status} />;
+  return (
+    <span className="state busy">
+      {completed} of {steps.length} steps
+    </span>
+  );
 }

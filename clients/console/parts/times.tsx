@@ -1,5 +1,6 @@
 /** Shows times and durations. */
 import { useEffect, useState } from 'react';
+import { serverNowMs } from '../gateway/client.ts';
 
 const dateTime = new Intl.DateTimeFormat(undefined, {
   year: 'numeric',
@@ -56,7 +57,7 @@ export function RelativeTime({ time }: TimeProps) {
   const nowMs = useNow(minuteMs / 2);
   const date = new Date(time);
   return (
-    <time dateTime={date.toISOString()} title={dateTime.format(date)}>
+    <time dateTime={date.toISOString()} title={`${dateTime.format(date)} · ${date.toISOString()}`}>
       {formatRelative(date.getTime() - nowMs)}
     </time>
   );
@@ -75,14 +76,18 @@ export function LinkExpiry({ time }: TimeProps) {
 /** Shows a date and time. */
 export function DateTime({ time }: TimeProps) {
   const date = new Date(time);
-  return <time dateTime={date.toISOString()}>{dateTime.format(date)}</time>;
+  return (
+    <time dateTime={date.toISOString()} title={date.toISOString()}>
+      {dateTime.format(date)}
+    </time>
+  );
 }
 
 /** Returns the current time in Unix ms, and updates it every `intervalMs`. */
 export function useNow(intervalMs: number): number {
-  const [nowMs, setNowMs] = useState(Date.now);
+  const [nowMs, setNowMs] = useState(serverNowMs);
   useEffect(() => {
-    const timer = setInterval(() => setNowMs(Date.now()), intervalMs);
+    const timer = setInterval(() => setNowMs(serverNowMs()), intervalMs);
     return () => clearInterval(timer);
   }, [intervalMs]);
   return nowMs;

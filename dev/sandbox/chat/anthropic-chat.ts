@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import { buildResponse, buildEvents } from './anthropic-answers.ts';
 import type { PromptCache } from './prompt-cache.ts';
+import { findStrictSchemaError } from './strict-schemas.ts';
 import type { Conversation, ParsedRequest } from './script.ts';
 
 const cacheControl = {
@@ -23,6 +24,7 @@ const textSource = z.strictObject({
   data: z.string().min(1),
 });
 const callId = z.string().regex(/^[a-zA-Z0-9_-]+$/);
+const toolName = z.string().regex(/^[a-zA-Z0-9_-]{1,128}$/);
 const textBlock = z.strictObject({
   type: z.literal('text'),
   text: z.string().regex(/\S/, 'text content blocks must contain non-whitespace text'),
@@ -47,7 +49,7 @@ const blockSchema = z.discriminatedUnion('type', [
   z.strictObject({
     type: z.literal('tool_use'),
     id: callId,
-    name: z.string(),
+    name: toolName,
     input: z.record(z.string(), z.unknown()),
     ...cacheControl,
   }),
@@ -79,7 +81,9 @@ const messagesRequest = z.strictObject({
   temperature: z.number().min(0).max(1).optional(),
   top_p: z.number().optional(),
   top_k: z.int().optional(),
-  stop_sequences: z.array(z.string()).optional(),
+  stop_sequences: z
+    .array(z.string().regex(/\S/, 'each stop sequence must contain non-whitespace'))
+    .optional(),
   metadata: z.strictObject({ user_id: z.string() }).optional(),
   thinking: z
     .discriminatedUnion('type', [
@@ -95,7 +99,7 @@ const messagesRequest = z.strictObject({
   tools: z
     .array(
       z.strictObject({
-        name: z.string(),
+        name: toolName,
         description: z.string().optional(),
         input_schema: z.looseObject({ type: z.literal('object') }),
         strict: z.boolean().optional(),
@@ -171,14 +175,20 @@ function findError(request: MessagesRequest): string | null {
   const { model, thinking, messages, tool_choice: choice } = request;
   const systemError = findSystemError(request);
   if (systemError !== null) return systemError;
-  const schema = JSON.stringify(request.output_config?.format?.schema ?? {});
-  if (/"(minimum|maximum|minLength|maxLength)":/.test(schema)) {
-    return "output_config.format.schema: For 'string' and 'number' types, limits are not supported";
+  const schemas = [
+    request.output_config?.format?.schema,
+    ...(request.tools ?? []).map((tool) => tool.strict && tool.input_schema),
+  ];
+  for (const schema of schemas) {
+    const schemaError = schema ? findStrictSchemaError(schema) : null;
+    if (schemaError !== null) return schemaError;
   }
-  if (
-    schema.split('"type":"object"').length > schema.split('"additionalProperties":false').length
-  ) {
-    return "output_config.format.schema: 'additionalProperties' must be explicitly set to false";
+  const marks = JSON.stringify(request).split('"cache_control":').length - 1;
+  if (marks > 4) {
+    return `A maximum of 4 blocks with cache_control may be provided. Found ${marks}.`;
+  }
+  if (request.output_config?.effort && takesOnlyBudget(model) && !/opus-4-5/.test(model)) {
+    return 'This model does not support the effort parameter.';
   }
   const forced = choice?.type === 'any' || choice?.type === 'tool';
   const isOn = thinking !== undefined && thinking.type !== 'disabled';

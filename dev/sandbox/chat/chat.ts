@@ -1,6 +1,12 @@
 /** Chat providers of the sandbox: OpenAI's protocol under `/chat-openai/v1`, Anthropic's under `/chat-anthropic`. */
 import type { Counters } from '../counters.ts';
-import { findFault, retryAfterHeader, type Fault, type FaultBook } from '../faults.ts';
+import {
+  findFault,
+  parseDurationMs,
+  retryAfterHeader,
+  type Fault,
+  type FaultBook,
+} from '../faults.ts';
 import { sendJson, readJson, type Exchange, type Route } from '../http.ts';
 import { anthropicError, readAnthropic } from './anthropic-chat.ts';
 import { readEmbeddings, type ParsedEmbeddings } from './embeddings.ts';
@@ -51,13 +57,14 @@ const anthropic: Protocol = {
  * Applies the faults that end a request.
  * @returns true if a fault responded or closed the connection
  */
-function interrupt(
+async function interrupt(
   exchange: Exchange,
   protocol: Protocol,
   { book, faults }: { book: FaultBook; faults: readonly Fault[] },
-): boolean {
+): Promise<boolean> {
   const failed = book.takeFault(faults, 'fail') ?? book.takeFault(faults, 'submit');
   if (failed) {
+    await waitSlowly(book, faults);
     const status = Number(failed.argument || 500);
     sendJson(exchange, {
       status,
@@ -71,6 +78,12 @@ function interrupt(
   }
   exchange.request.socket.destroy();
   return true;
+}
+
+/** Waits for the time of the fault `slow`. */
+async function waitSlowly(book: FaultBook, faults: readonly Fault[]): Promise<void> {
+  const slow = findFault(faults, 'slow');
+  if (slow) await book.wait(parseDurationMs(slow.argument, 0), Date.now());
 }
 
 /** Maximum number of logged requests; tests read them to check what the gateway sends. */
@@ -92,6 +105,7 @@ export function chatRoutes({ apiKey, faults: book, counters }: ChatOptions): Rou
     const arrivedAtMs = Date.now();
     counters.chatCalls += 1;
     if (!('conversation' in parsed)) {
+      await waitSlowly(book, faults);
       sendJson(exchange, { status: 200, body: parsed.answer(faults) });
       return;
     }
@@ -126,7 +140,7 @@ export function chatRoutes({ apiKey, faults: book, counters }: ChatOptions): Rou
     }
     const { model, question } = 'conversation' in parsed ? parsed.conversation : parsed;
     const faults = book.forSubmit(`${protocol.name}/${model}`, body, question);
-    if (interrupt(exchange, protocol, { book, faults })) counters.chatCallsRejected += 1;
+    if (await interrupt(exchange, protocol, { book, faults })) counters.chatCallsRejected += 1;
     else await answer(exchange, { protocol, parsed, faults });
   };
 

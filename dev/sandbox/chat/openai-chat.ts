@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { buildResponse, buildEvents, type OpenaiRequest } from './openai-answers.ts';
+import { findNameError, findReasoningError } from './openai-options.ts';
 import type { PromptCache } from './prompt-cache.ts';
 import type { Conversation, ParsedRequest } from './script.ts';
 
@@ -56,8 +57,10 @@ const completionRequest = z.looseObject({
   max_tokens: z.int().positive().nullish(),
   max_completion_tokens: z.int().positive().nullish(),
   n: z.int().positive().nullish(),
-  stop: z.union([z.string(), z.array(z.string())]).nullish(),
+  stop: z.union([z.string(), z.array(z.string()).max(4)]).nullish(),
   reasoning_effort: z.string().nullish(),
+  thinking: z.strictObject({ type: z.enum(['enabled', 'disabled']) }).optional(),
+  reasoning: z.strictObject({ enabled: z.boolean() }).optional(),
   response_format: z
     .looseObject({
       type: z.string(),
@@ -112,7 +115,10 @@ function currentTurn(messages: readonly Message[]): readonly Message[] {
 }
 
 /** Returns the error message for a request that the model's provider rejects, otherwise null. */
-function findError({ model, messages }: CompletionRequest): string | null {
+function findError(request: CompletionRequest): string | null {
+  const { model, messages } = request;
+  const optionError = findReasoningError(request) ?? findNameError(model, listNames(request));
+  if (optionError !== null) return optionError;
   for (const { role, tool_calls: calls, ...fields } of currentTurn(messages)) {
     if (role !== 'assistant' || !calls) continue;
     const [first] = calls;
@@ -134,6 +140,15 @@ function findError({ model, messages }: CompletionRequest): string | null {
     }
   }
   return null;
+}
+
+/** Returns the names of the functions in the tools, the choice and the earlier calls of a request. */
+function listNames({ tools, tool_choice: choice, messages }: CompletionRequest): string[] {
+  return [
+    ...(tools ?? []).map((tool) => tool.function.name),
+    ...(typeof choice === 'object' && choice ? [choice.function.name] : []),
+    ...messages.flatMap(({ tool_calls: calls = [] }) => calls.map((call) => call.function.name)),
+  ];
 }
 
 function findSchema({ response_format: format }: CompletionRequest): unknown {

@@ -1,3 +1,5 @@
+import { exec } from 'node:child_process';
+import { promisify } from 'node:util';
 import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import sharp from 'sharp';
@@ -104,6 +106,27 @@ describe('studio jobs', () => {
   });
 });
 
+describe('studio in a pipe', () => {
+  it('ends silently when its reader closes the pipe, and writes a file to it with --out -', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    const program = `"${process.execPath}" clients/cli/main.ts`;
+    const run = (line: string) =>
+      promisify(exec)(line, {
+        env: { STUDIO_API_URL: gateway.url, STUDIO_API_KEY: caller.key, DATA_DIR: '/nonexistent' },
+        encoding: 'latin1',
+      });
+    const head = await run(`${program} models --json | /usr/bin/head -c 20`);
+    expect(head.stdout).toHaveLength(20);
+    expect(head.stderr).toBe('');
+    const image = await run(`${program} image "a lamp" --out -`);
+    expect(image.stdout.slice(1, 4)).toBe('PNG');
+    expect(image.stderr).toMatch(/^job +job_/m);
+    await expect(run(`${program} image "a lamp" -n 2 --out -`)).rejects.toThrow(
+      '--out - writes one file, but the result has 2',
+    );
+  });
+});
+
 describe('studio bulk', () => {
   const lamps = (...prompts: string[]): string =>
     prompts
@@ -136,7 +159,44 @@ describe('studio bulk', () => {
       { id: 'n1', error: { code: 'PROVIDER_REJECTED_INPUT' } },
     ]);
     const csv = await mine(`bulk results ${bulkId} --csv`);
-    expect(csv.stdout).toMatch(/^index,id,round,jobId,[^]*\r\n0,n0,1,job_/);
+    expect(csv.stdout).toMatch(/^"index","id","round","jobId",[^]*\r\n0,"n0",1,"job_/);
+  });
+
+  it('reads tables and lists as people have them, and changes no text', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    const mine = as(caller);
+    const file = join(directory, 'table.csv');
+    const run = async (content: string, encoding: BufferEncoding, options = '') => {
+      await writeFile(file, content, encoding);
+      return mine(`bulk start ${file} ${options}`);
+    };
+    const rows =
+      'id;use;prompt;numImages\r\na;image/generate;a 24" café;2\r\nz;image/generate;007;1\r\n';
+    const refused = await run(rows, 'latin1');
+    expect(refused).toMatchObject({ status: 1, stdout: '' });
+    expect(refused.stderr).toMatch(
+      /table\.csv: The file is not UTF-8: see line 2 after .*--encoding/,
+    );
+    const more = `${rows};;;\r\nb;image/generate;b;1;d\r\n`;
+    expect((await run(more, 'utf8')).stderr).toMatch(
+      /^studio: row 5 \(b\) has a cell in column 5/m,
+    );
+    const started = await run(more, 'latin1', '--encoding windows-1252 --skip-invalid --watch');
+    expect(started.stderr).toMatch(/^1 empty row was skipped: 4\.\nskipped row 5 \(b\) has a cell/);
+    expect(started.status).toBe(0);
+    const { body } = await gateway.call('/api/v1/studio/jobs', { key: caller.key });
+    const jobs = body.data as unknown as { prompt: string; billing: { charged: number } }[];
+    expect(jobs.map(({ prompt, billing }) => [prompt, billing.charged]).toSorted()).toEqual([
+      ['007', 3.9],
+      ['a 24" café', 7.8],
+    ]);
+    const item = (prompt: string) => JSON.stringify({ use: 'image/generate', body: { prompt } });
+    expect((await run(`${item('a')}\n{oops\n`, 'utf8')).stderr).toBe(
+      'studio: line 2 is not valid JSON\n',
+    );
+    expect((await run(`\uFEFF${item('a')}\n`, 'utf16le', '--estimate')).stdout).toMatch(
+      /^credits +3\.9$/m,
+    );
   });
 
   it('shows invalid items, stops, resumes and cancels', async () => {
@@ -145,9 +205,9 @@ describe('studio bulk', () => {
     await writeFile(file, lamps('a lamp [[slow:900s]]', 'a lamp', ''));
     const rejected = await mine(`bulk start ${file}`);
     expect(rejected).toMatchObject({ status: 1, stdout: '' });
-    expect(rejected.stderr).toContain('items.2.body.prompt');
+    expect(rejected.stderr).toMatch(/1 of 3 items are invalid.*\n {2}line 3 \(n2\): prompt must/);
     const started = await mine(`bulk start ${file} --skip-invalid --concurrency 1`);
-    expect(started.stderr).toMatch(/^skipped items\.2\.body\.prompt: [^]*--watch$/m);
+    expect(started.stderr).toMatch(/^skipped line 3 \(n2\): prompt must [^]*--watch$/m);
     const bulkId = /bulk_\w+/.exec(started.stdout)?.[0] ?? '';
     for (const [command, status] of [
       ['pause', /^status +paused$/m],

@@ -336,6 +336,11 @@ describeInBrowser('the console of a caller', () => {
     await gateway.untilDone(failedId, key);
     await page.goto(`${gateway.url}/console/jobs/${failedId}`);
     await page.getByText('Nothing was charged; 3.9 credits were released.').waitFor();
+    await page.getByRole('button', { name: 'Edit the request' }).waitFor();
+    expect(await page.getByRole('button', { name: /^Run again/ }).count()).toBe(0);
+    const doneId = await gateway.startImage({ prompt: 'a picture' }, key);
+    await gateway.untilDone(doneId, key);
+    await page.goto(`${gateway.url}/console/jobs/${doneId}`);
     // Each page starts a job of its own.
     const opened = [page.url()];
     for (const count of [2, 3]) {
@@ -343,7 +348,7 @@ describeInBrowser('the console of a caller', () => {
       await page.waitForURL((url) => !opened.includes(url.href));
       opened.push(page.url());
       expect(opened).toHaveLength(count);
-      await page.getByText('Nothing was charged; 3.9 credits were released.').waitFor();
+      await page.locator('[data-result="imageGenerate"]').waitFor();
     }
     await gateway.sandbox.clearFaults();
     await gateway.untilDone(jobId, key);
@@ -398,7 +403,7 @@ describeInBrowser('the console of a caller', () => {
       buffer: Buffer.from(['use,prompt,numImages', ...rows].join('\n')),
     });
     await page.getByText('3 items, at most 11.70 credits').waitFor();
-    await page.getByText('"prompt":"a \\"blue\\", small boat","numImages":1').waitFor();
+    await page.getByRole('cell', { name: 'a "blue", small boat' }).waitFor();
     await page.getByLabel('Maximum credits').fill('100');
     await expectFit(page, 1280);
     await page.getByRole('button', { name: 'Start' }).click();

@@ -35,7 +35,7 @@ export default function OneBulk({ bulkId }: { bulkId: string }) {
         <Link href="/bulk">← Bulk</Link>
       </p>
       <div className="head">
-        <h1>Bulk job</h1>
+        <h1>{bulk.metadata['name'] ?? 'Bulk job'}</h1>
         <State name={bulk.status} />
         <Actions bulk={bulk} />
       </div>
@@ -67,6 +67,13 @@ function Actions({ bulk: { bulkId, status, done, counts } }: { bulk: BulkJob }) 
     <div className="row">
       <a className="button" href={`/api/v1/studio/bulk/${bulkId}/results`} download>
         Results as NDJSON
+      </a>
+      <a
+        className="button"
+        href={`/api/v1/studio/bulk/${bulkId}/results?format=csv&bom=true`}
+        download
+      >
+        Results as CSV
       </a>
       {verbs.map((verb) => (
         <button

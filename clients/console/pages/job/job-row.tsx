@@ -3,7 +3,7 @@ import { Link } from 'wouter';
 import type { Job } from '../../gateway/client.ts';
 import { formatType } from '../../parts/names.ts';
 import { Credits } from '../../parts/amounts.tsx';
-import { State } from '../../parts/state.tsx';
+import { JobState } from '../../parts/state.tsx';
 import { RelativeTime, formatDuration, useNow } from '../../parts/times.tsx';
 import { ExpectedEnd } from './expected-end.tsx';
 import { listMedia } from './job-media.ts';
@@ -16,12 +16,14 @@ export function JobRow({ job }: { job: Job }) {
     <Link href={`/jobs/${jobId}`} className="job-row" data-job={jobId}>
       <Thumbnail job={job} />
       <span title={prompt ?? undefined}>
-        <strong>{prompt ?? formatType(type)}</strong>{' '}
+        <strong>
+          <bdi>{prompt ?? formatType(type)}</bdi>
+        </strong>{' '}
         <span className="dim">{prompt !== null && formatType(type)}</span>
       </span>
       <span title={provider}>{model ?? '–'}</span>
       <span title={error?.code}>
-        <State name={status} />{' '}
+        <JobState job={job} />{' '}
         {error ? (
           status === 'failed' && <span className="dim">{error.message}</span>
         ) : (

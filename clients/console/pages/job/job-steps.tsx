@@ -33,9 +33,11 @@ export function JobSteps({ job }: { job: Job }) {
   const isRunning = steps.some(({ state }) => state === 'running');
   const nowMs = useNow(isRunning ? 500 : 60_000);
   const startMs = Date.parse(job.createdAt);
+  // A webhook that is retried for hours is not part of the work.
+  const work = steps.filter(({ name }) => name !== 'webhook');
   const endMs = Math.max(
     startMs + 1,
-    ...steps.map((step) => findSpan(step, nowMs)?.endMs ?? startMs),
+    ...work.map((step) => findSpan(step, nowMs)?.endMs ?? startMs),
   );
   const lastStep = steps.findLast(({ name }) => expectedSteps.includes(name));
   const upcomingSteps =
@@ -89,7 +91,8 @@ function StepRow({ step, span, axis, isUncertain }: StepRowProps) {
     state === 'failed' ? 'failed' : null,
     state === 'running' && isUncertain ? 'not confirmed' : null,
   ].filter(Boolean);
-  const toPercent = (ms: number): string => `${(100 * ms) / (axis.endMs - axis.startMs)}%`;
+  const lengthMs = axis.endMs - axis.startMs;
+  const toPercent = (ms: number): string => `${(100 * Math.min(ms, lengthMs)) / lengthMs}%`;
   return (
     <li className={state} data-step={name} data-state={state}>
       <span>
@@ -102,7 +105,9 @@ function StepRow({ step, span, axis, isUncertain }: StepRowProps) {
             className="bar"
             style={{
               insetInlineStart: toPercent(span.startMs - axis.startMs),
-              width: toPercent(span.endMs - span.startMs),
+              width: toPercent(
+                Math.max(Math.min(span.endMs, axis.endMs) - Math.min(span.startMs, axis.endMs), 0),
+              ),
             }}
           />
         )}

@@ -10,7 +10,7 @@ import { Loading, ErrorMessage } from '../../parts/states.tsx';
 import { toEndpointPath, formatType } from '../../parts/names.ts';
 import { DescriptionList } from '../../parts/description-list.tsx';
 import { CopyId } from '../../parts/ids.tsx';
-import { State } from '../../parts/state.tsx';
+import { JobState } from '../../parts/state.tsx';
 import { DateTime } from '../../parts/times.tsx';
 import { showToast } from '../../parts/toast.tsx';
 import { keysQuery } from '../keys/key-query.ts';
@@ -49,10 +49,23 @@ function JobSections({ job }: { job: Job }) {
     <>
       <div className="head">
         <h1>{formatType(job.type)}</h1>
-        <State name={job.status} />
+        <JobState job={job} />
         <Actions job={job} />
       </div>
-      {job.prompt !== null && <p className="prompt">{job.prompt}</p>}
+      {job.prompt !== null && (
+        <p className="prompt" dir="auto">
+          {job.prompt}
+        </p>
+      )}
+      {job.steps?.map(
+        ({ id, status, error }) =>
+          status === 'failed' &&
+          error && (
+            <p key={id} className="wrong">
+              {id}: {error.message}
+            </p>
+          ),
+      )}
       <div className="stack">
         <PipelineGraph job={job} />
         <JobResult job={job} />
@@ -107,17 +120,26 @@ function Actions({ job }: { job: Job }) {
       showToast(canceled.data.done ? 'Job canceled' : 'Cancellation requested');
     },
   });
+  // The same request would be refused again.
+  const isRefused = job.status === 'failed' && job.error?.retryable === false;
   const openForm = (): void => {
     storeDraft(job.type, toRepeatable(data?.request ?? {}));
     navigate(`/playground/${toEndpointPath(job.type)}`);
   };
   return (
     <div className="row">
-      <button type="button" onClick={openForm} disabled={!data}>
-        Open in the playground
-      </button>
-      {job.done && data && <RunAgain type={job.type} body={toRepeatable(data.request)} />}
       <ResumePipeline job={job} />
+      <button
+        type="button"
+        className={isRefused ? 'primary' : undefined}
+        onClick={openForm}
+        disabled={!data}
+      >
+        {isRefused ? 'Edit the request' : 'Open in the playground'}
+      </button>
+      {job.done && data && !isRefused && (
+        <RunAgain type={job.type} body={toRepeatable(data.request)} />
+      )}
       {!job.done && (
         <ActionButton
           className="danger"

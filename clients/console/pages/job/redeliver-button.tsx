@@ -18,6 +18,7 @@ export function RedeliverButton({ jobId, state }: { jobId: string; state: string
     <>
       <ActionButton
         disabled={isPending}
+        aria-label={isPending ? undefined : `Redeliver the webhook of ${jobId}`}
         disabledReason={state === 'waiting' ? 'The job is still running.' : null}
         onClick={() => mutate()}
       >

@@ -1,6 +1,7 @@
 /** Button that resumes a pipeline, or runs it again from one of its steps. */
 import { useLocation } from 'wouter';
 import type { Job } from '../../gateway/client.ts';
+import { formatAmount } from '../../parts/amounts.tsx';
 import { ConfirmButton, type FieldReader, type RequestKeys } from '../../parts/dialog.tsx';
 import { SelectField } from '../../parts/fields.tsx';
 import { startJob } from './job-query.ts';
@@ -9,6 +10,8 @@ import { startJob } from './job-query.ts';
 export function ResumePipeline({ job: { jobId, steps, done } }: { job: Job }) {
   const [, navigate] = useLocation();
   if (!steps || !done) return null;
+  const open = steps.filter(({ status }) => status !== 'completed');
+  const credits = open.reduce((sum, { maxCredits }) => sum + maxCredits, 0);
   const resume = async (read: FieldReader, keyOf: RequestKeys): Promise<void> => {
     const from = read('from');
     const body = from === '' ? {} : { from };
@@ -16,7 +19,9 @@ export function ResumePipeline({ job: { jobId, steps, done } }: { job: Job }) {
   };
   return (
     <ConfirmButton
-      label="Resume or fork"
+      label={
+        open[0] ? `Resume from ${open[0].id} · ${formatAmount(credits)} credits` : 'Resume or fork'
+      }
       title="Resume or fork the pipeline"
       verb="Start"
       perform={resume}

@@ -90,7 +90,7 @@ function EndButton({ session }: { session: Session }) {
   return (
     <ConfirmButton
       label="End"
-      title="End this session"
+      title={`End ${isOwnSession ? 'this session' : `the session of ${new Date(session.createdAt).toLocaleString()}`}`}
       verb={isOwnSession ? 'End and sign out' : 'End session'}
       done="Session ended"
       isDangerous

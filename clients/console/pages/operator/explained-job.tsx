@@ -91,9 +91,9 @@ function NextSteps({ explanation: { why, callerWhy, next } }: ExplanationProps) 
         <>
           <h3>Next steps</h3>
           <ul className="stack">
-            {next.map(({ message, command }) => (
+            {next.map(({ message, command, operation }) => (
               <li key={message}>
-                {message} {command && <code className="dim">studio {command}</code>}
+                {message} {!operation && command && <code className="dim">studio {command}</code>}
               </li>
             ))}
           </ul>

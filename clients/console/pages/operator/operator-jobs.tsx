@@ -1,7 +1,7 @@
 /** Operators' jobs page: stuck jobs, jobs with an unknown outcome, and all jobs. */
 import { useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
-import { unwrap } from '../../gateway/client.ts';
+import { serverNowMs, unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { Credits } from '../../parts/amounts.tsx';
 import { SelectField } from '../../parts/fields.tsx';
@@ -56,7 +56,7 @@ function classify({ workflow, reasons, deadlineAt }: StuckWork): [string, JobAct
   if (workflow && workflow.state !== 'running') return ['no workflow', 'resettle'];
   if (text.includes('unknown outcome')) return ['outcome unknown', 'reverify'];
   if (text.includes('was paused')) return ['provider paused', 'reverify'];
-  if (deadlineAt !== null && Date.parse(deadlineAt) < Date.now())
+  if (deadlineAt !== null && Date.parse(deadlineAt) < serverNowMs())
     return ['past deadline', 'reverify'];
   return ['slow', 'reverify'];
 }

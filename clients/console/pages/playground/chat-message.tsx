@@ -9,9 +9,9 @@ import { formatDuration } from '../../parts/times.tsx';
 import { showToast } from '../../parts/toast.tsx';
 import type { Message } from './chat-stream.ts';
 
-/** Returns the messages, which are stored in the browser for each key, and a function that sets them. */
+/** Returns the messages, which are stored in the browser for each organization, and a function that sets them. */
 export function useChatHistory() {
-  const storageKey = `chat ${useSessionKey().keyId}`;
+  const storageKey = `chat ${useSessionKey().organizationId}`;
   const state = useState<Message[]>(() => JSON.parse(localStorage.getItem(storageKey) ?? '[]'));
   const [messages] = state;
   useEffect(() => {
@@ -26,14 +26,25 @@ export function useChatHistory() {
 const markdownOptions = {
   // Inline HTML is shown as text, and pictures as links, because answers are not trusted.
   disableParsingRawHTML: true,
-  overrides: { img: ({ alt, src }: { alt?: string; src?: string }) => <a href={src}>{alt}</a> },
+  overrides: {
+    img: ({ alt, src }: { alt?: string; src?: string }) => <a href={src}>{alt}</a>,
+    // Each block has the direction of its own text; code is written from left to right.
+    ...Object.fromEntries(
+      ['p', 'ul', 'ol', 'li', 'table', 'blockquote', 'h1', 'h2', 'h3', 'h4'].map((tag) => [
+        tag,
+        { props: { dir: 'auto' } },
+      ]),
+    ),
+    pre: { props: { dir: 'ltr' } },
+    code: { props: { dir: 'ltr' } },
+  },
 };
 
 /** Shows a message. */
 export function ChatMessage({ message }: { message: Message }) {
   const { role, content, pictures = [] } = message;
   return (
-    <article className={role} aria-label={role}>
+    <article className={role} aria-label={role} dir="auto">
       {pictures.map((url) => (
         <img key={url} src={url} alt="Attached" />
       ))}

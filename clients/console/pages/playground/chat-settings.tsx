@@ -43,42 +43,51 @@ interface SettingsProps {
   change: (changed: Partial<ChatSettings>) => void;
 }
 
-/** Shows the settings of a chat. */
+/** Shows the model of a chat, and a button that opens its other settings. */
 export function ChatSettingsForm({ settings, models, change }: SettingsProps) {
   const changeField = (name: keyof ChatSettings, value: string): void => change({ [name]: value });
+  const id = useId();
+  const { system, temperature, maxTokens } = settings;
+  const changed = [system, temperature, maxTokens].filter((value) => value !== '').length;
   return (
-    <section className="card stack settings" aria-label="Settings">
-      <ModelField settings={settings} models={models} choose={(id) => changeField('model', id)} />
-      <label>
-        System prompt
-        <textarea
-          placeholder="You are a helpful assistant."
-          value={settings.system}
-          onChange={({ target }) => changeField('system', target.value)}
-        />
-      </label>
-      <div className="pair">
-        <TextField
-          label="Temperature"
-          type="number"
-          min={0}
-          max={2}
-          step={0.1}
-          placeholder="Model default"
-          value={settings.temperature}
-          change={(text) => changeField('temperature', text)}
-        />
-        <TextField
-          label="Max tokens"
-          type="number"
-          min={1}
-          step={1}
-          placeholder="Model default"
-          value={settings.maxTokens}
-          change={(text) => changeField('maxTokens', text)}
-        />
-      </div>
-    </section>
+    <div className="row chat-model">
+      <ModelField settings={settings} models={models} choose={(model) => change({ model })} />
+      <button type="button" popoverTarget={id}>
+        Settings{changed > 0 && ` (${changed})`}
+      </button>
+      <section id={id} popover="auto" className="card stack settings" aria-label="Settings">
+        <label>
+          System prompt
+          <textarea
+            dir="auto"
+            placeholder="You are a helpful assistant."
+            value={system}
+            onChange={({ target }) => changeField('system', target.value)}
+          />
+        </label>
+        <div className="pair">
+          <TextField
+            label="Temperature"
+            type="number"
+            min={0}
+            max={2}
+            step={0.1}
+            placeholder="Model default"
+            value={temperature}
+            change={(text) => changeField('temperature', text)}
+          />
+          <TextField
+            label="Max tokens"
+            type="number"
+            min={1}
+            step={1}
+            placeholder="Model default"
+            value={maxTokens}
+            change={(text) => changeField('maxTokens', text)}
+          />
+        </div>
+      </section>
+    </div>
   );
 }
 

@@ -1,7 +1,14 @@
 /** Chat page. Shows the estimated price of a message, and the charged credits of each answer. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
-import { RefreshCw } from 'lucide-react';
-import { useState, type SubmitEvent } from 'react';
+import { ArrowDown, RefreshCw } from 'lucide-react';
+import {
+  useEffect,
+  useLayoutEffect,
+  useRef,
+  useState,
+  type KeyboardEvent,
+  type SubmitEvent,
+} from 'react';
 import { useSessionKey } from '../../gateway/session.ts';
 import { ActionButton } from '../../parts/action-button.tsx';
 import { useDebounced } from '../../parts/debounced.ts';
@@ -41,36 +48,49 @@ export default function Chat() {
       restore();
     });
   };
+  const { isAtEnd, goToEnd } = useFollow(messages);
   return (
     <>
       <div className="head">
         <h1>Chat</h1>
-        <p className="hint">The messages stay in this browser only.</p>
+        <p className="hint">
+          The messages stay in this browser, also after you sign out, until you start a new chat.
+        </p>
         {messages.length > 0 && (
           <button type="button" disabled={chat.isPending} onClick={() => setMessages([])}>
             New chat
           </button>
         )}
       </div>
-      <div className="two">
-        <div className="stack">
-          <div className="chat-log" aria-live="polite">
-            {messages.length === 0 && (
-              <Empty title="No messages yet">Send the first one below.</Empty>
-            )}
-            {messages.map((message) => (
-              <ChatMessage key={message.id} message={message} />
-            ))}
-            {messages.at(-1)?.role === 'assistant' && !chat.isPending && (
-              <button
-                type="button"
-                className="quiet"
-                onClick={() => send(messages.slice(0, -1), () => undefined)}
-              >
-                <RefreshCw aria-hidden /> Regenerate
-              </button>
-            )}
-          </div>
+      <ChatSettingsForm
+        settings={settings}
+        models={models}
+        change={(change) => setChosenSettings({ ...chosenSettings, ...change })}
+      />
+      <div className="stack chat">
+        <div className="chat-log" aria-live="polite">
+          {messages.length === 0 && (
+            <Empty title="No messages yet">Send the first one below.</Empty>
+          )}
+          {messages.map((message) => (
+            <ChatMessage key={message.id} message={message} />
+          ))}
+          {messages.at(-1)?.role === 'assistant' && !chat.isPending && (
+            <button
+              type="button"
+              className="quiet"
+              onClick={() => send(messages.slice(0, -1), () => undefined)}
+            >
+              <RefreshCw aria-hidden /> Regenerate
+            </button>
+          )}
+        </div>
+        <div className="chat-end">
+          {!isAtEnd && (
+            <button type="button" className="to-end" onClick={goToEnd}>
+              <ArrowDown aria-hidden /> {chat.isPending ? 'New' : 'To the end'}
+            </button>
+          )}
           <ErrorMessage error={chat.error} />
           <Composer
             messages={messages}
@@ -80,14 +100,42 @@ export default function Chat() {
             send={send}
           />
         </div>
-        <ChatSettingsForm
-          settings={settings}
-          models={models}
-          change={(change) => setChosenSettings({ ...chosenSettings, ...change })}
-        />
       </div>
     </>
   );
+}
+
+/** Distance from the end of the page within which it counts as scrolled to the end, in pixels. */
+const endPixels = 60;
+
+/**
+ * Keeps the page scrolled to its end while messages arrive, unless the reader has scrolled up.
+ * A new message of the user scrolls to the end in any case.
+ */
+function useFollow(messages: readonly Message[]) {
+  const [isAtEnd, setAtEnd] = useState(true);
+  const follows = useRef(true);
+  const goToEnd = (): void => {
+    follows.current = true;
+    scrollTo({ top: document.documentElement.scrollHeight });
+  };
+  useEffect(() => {
+    const onScroll = (): void => {
+      const { scrollHeight } = document.documentElement;
+      follows.current = innerHeight + scrollY >= scrollHeight - endPixels;
+      setAtEnd(follows.current);
+    };
+    addEventListener('scroll', onScroll, { passive: true });
+    return () => removeEventListener('scroll', onScroll);
+  }, []);
+  const { length } = messages;
+  useLayoutEffect(() => {
+    follows.current = true;
+  }, [length]);
+  useLayoutEffect(() => {
+    if (follows.current) goToEnd();
+  }, [messages]);
+  return { isAtEnd, goToEnd };
 }
 
 interface ComposerProps {
@@ -120,15 +168,32 @@ function Composer({ messages, settings, isKnown, chat, send }: ComposerProps) {
       setPictures(pictures);
     });
   };
+  const sendOnEnter = (event: KeyboardEvent<HTMLTextAreaElement>): void => {
+    // While an input method composes a character, Enter accepts it.
+    if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return;
+    event.preventDefault();
+    event.currentTarget.form?.requestSubmit();
+  };
   return (
     <form className="card stack composer" onSubmit={submit}>
       <label>
-        Your message
-        <textarea value={text} required onChange={({ target }) => setText(target.value)} />
+        <span>
+          Your message <span className="hint">Enter sends it, Shift+Enter starts a new line</span>
+        </span>
+        <textarea
+          dir="auto"
+          rows={1}
+          value={text}
+          required
+          onKeyDown={sendOnEnter}
+          onChange={({ target }) => setText(target.value)}
+        />
       </label>
-      <Pictures pictures={pictures} change={setPictures} />
-      <SendRow body={body} isReady={text.trim() !== '' && isKnown} chat={chat} />
-      <CopyAsCode path="/api/v1/chat" body={{ ...body }} />
+      <div className="row">
+        <Pictures pictures={pictures} change={setPictures} />
+        <CopyAsCode path="/api/v1/chat" body={{ ...body }} />
+        <SendRow body={body} isReady={text.trim() !== '' && isKnown} chat={chat} />
+      </div>
     </form>
   );
 }

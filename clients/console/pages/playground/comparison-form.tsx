@@ -37,7 +37,12 @@ export function ComparisonForm(props: ComparisonFormProps) {
       {endpoint}
       <label>
         {label}
-        <textarea required value={text} onChange={({ target }) => setText(target.value)} />
+        <textarea
+          dir="auto"
+          required
+          value={text}
+          onChange={({ target }) => setText(target.value)}
+        />
       </label>
       {children}
       <div className="price">

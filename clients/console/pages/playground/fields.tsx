@@ -121,9 +121,9 @@ function PlainField({ schema, value, change, isRequired, id }: FieldProps & { id
     value: typeof value === 'string' ? value : '',
   };
   return maxLength > singleLineMax ? (
-    <textarea {...common} onChange={({ target }) => change(target.value)} />
+    <textarea dir="auto" {...common} onChange={({ target }) => change(target.value)} />
   ) : (
-    <input {...common} onChange={({ target }) => change(target.value)} />
+    <input dir="auto" {...common} onChange={({ target }) => change(target.value)} />
   );
 }
 

@@ -42,7 +42,7 @@ export function UsageByDay() {
   const split = by === 'none' ? null : by;
   const chartType: ChartType = search.get('shape') === 'lines' ? 'lines' : 'stacked';
   const query = { groupBy: split ? `day,${split}` : 'day', after: calculatePeriodStart(days) };
-  const csv = `${summaryPath}?${new URLSearchParams({ ...query, format: 'csv' }).toString()}`;
+  const csv = `${summaryPath}?${new URLSearchParams({ ...query, format: 'csv', bom: 'true' }).toString()}`;
   return (
     <section className="card stack">
       <div className="head">

@@ -1,5 +1,5 @@
 /** Computes usage by day for the chart and its tables. */
-import type { Schemas } from '../../gateway/client.ts';
+import { serverNowMs, type Schemas } from '../../gateway/client.ts';
 
 type Row = Schemas['UsageSummary']['rows'][number];
 
@@ -28,7 +28,7 @@ const seriesMax = 8;
 
 /** Returns the start of the period of `days` days that ends today. */
 export function calculatePeriodStart(days: number): string {
-  const today = Math.floor(Date.now() / dayMs) * dayMs;
+  const today = Math.floor(serverNowMs() / dayMs) * dayMs;
   // The filter `after` is exclusive.
   return new Date(today - (days - 1) * dayMs - 1).toISOString();
 }

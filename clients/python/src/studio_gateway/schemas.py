@@ -469,6 +469,7 @@ class StudioEstimateStep(TypedDict):
     use: str
     model: str | None
     credits: float
+    maxCredits: float
     expectedCredits: float
 
 
@@ -476,6 +477,7 @@ class StudioEstimate(TypedDict):
     type: str
     model: str | None
     credits: float
+    maxCredits: float
     items: list[StudioEstimateItem]
     expectedCredits: NotRequired[float]
     steps: NotRequired[list[StudioEstimateStep]]
@@ -739,6 +741,7 @@ class ApiKeyMeta(TypedDict):
 
 class UsageSummaryRow(TypedDict):
     day: NotRequired[str]
+    month: NotRequired[str]
     model: NotRequired[str | None]
     keyId: NotRequired[str]
     type: NotRequired[str]

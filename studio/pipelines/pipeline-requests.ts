@@ -9,15 +9,21 @@ import { asRecord, isRecord, type Json, type JsonObject } from '../../domain/jso
 import type { CallOutputs } from '../../domain/job-plan.ts';
 import { isCallOf, type JobStep } from '../../domain/job-record.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
-import { referenceSchema } from '../pipelines/references.ts';
 import {
-  draftPipeline,
-  getUse,
-  listStepRecordings,
-  type PipelineRequest,
-} from '../pipelines/step-draft.ts';
-import { defineCapability, type Capability, type FinishedJob } from './capability.ts';
-import { asyncFlag, fitsIntoPlan, stepBody, tooLongForPlan } from './request-fields.ts';
+  defineCapability,
+  useOf,
+  type Capability,
+  type FinishedJob,
+} from '../capabilities/capability.ts';
+import { capabilities } from '../capabilities/capability-registry.ts';
+import {
+  asyncFlag,
+  fitsIntoPlan,
+  stepBody,
+  tooLongForPlan,
+} from '../capabilities/request-fields.ts';
+import { referenceSchema } from './references.ts';
+import { draftPipeline, type PipelineRequest } from './step-draft.ts';
 
 /** Maximum number of steps of a pipeline. */
 const stepsMax = 20;
@@ -74,89 +80,86 @@ function getLengthMax(list: z.core.$ZodType): number {
   return maxItems;
 }
 
-/** Creates the capability of pipelines, whose steps are requests to the given capabilities. */
-export function createPipelines(capabilities: readonly Capability[]): Capability {
-  const uses = capabilities.map(getUse);
-  const request = z.strictObject({
-    steps: z
-      .array(
-        z.strictObject({
-          id: stepId,
-          use: z
-            .enum(uses)
-            .meta({ description: 'Path of the endpoint of the step, below /studio/.' }),
-          body: stepBody,
-          maxCredits: stepMaxCredits,
-        }),
-      )
-      .min(1)
-      .max(stepsMax)
-      .refine(fitsIntoPlan, { error: tooLongForPlan, abort: true }),
+const request = z.strictObject({
+  steps: z
+    .array(
+      z.strictObject({
+        id: stepId,
+        use: z
+          .enum(capabilities.map(useOf))
+          .meta({ description: 'Path of the endpoint of the step, below /studio/.' }),
+        body: stepBody,
+        maxCredits: stepMaxCredits,
+      }),
+    )
+    .min(1)
+    .max(stepsMax)
+    .refine(fitsIntoPlan, { error: tooLongForPlan, abort: true }),
+  maxCredits: pipelineMaxCredits,
+  async: asyncFlag,
+});
+
+const describedStep = z.discriminatedUnion(
+  'use',
+  // oxlint-disable-next-line no-unsafe-type-assertion -- there is at least one capability
+  capabilities.map((capability) =>
+    z
+      .strictObject({
+        id: stepId,
+        use: z.literal(useOf(capability)),
+        body: describeStepBody(capability),
+        maxCredits: stepMaxCredits,
+      })
+      // The name of its type in the clients.
+      .meta({ id: `${capability.type.replace(/^./, (first) => first.toUpperCase())}Step` }),
+  ) as unknown as [z.ZodObject, ...z.ZodObject[]],
+);
+
+const pipelineData = z.object({
+  total: z.int(),
+  successful: z.int(),
+  failed: z.int(),
+  skipped: z.int(),
+  steps: z.array(
+    z.object({
+      id: z.string(),
+      use: z.enum(capabilities.map(useOf)),
+      status: stepStatus,
+      credits: z.number().meta({ description: 'Charged credits of the step.' }),
+      error: stepError,
+      data: z.record(z.string(), z.unknown()).nullable().meta({
+        description: 'What the endpoint of the step returns; null if the step did not succeed.',
+      }),
+    }),
+  ),
+});
+
+/** Pipelines, whose steps are requests to the capabilities. */
+export const pipelines = defineCapability<PipelineRequest>({
+  type: 'pipeline',
+  path: '/studio/pipelines',
+  medium: 'mixed',
+  summary: 'Run several steps that take each other’s results, for one price',
+  request,
+  describedRequest: z.strictObject({
+    steps: z.array(describedStep).min(1).max(stepsMax),
     maxCredits: pipelineMaxCredits,
     async: asyncFlag,
-  });
-  const describedStep = z.discriminatedUnion(
-    'use',
-    // oxlint-disable-next-line no-unsafe-type-assertion -- there is at least one capability
-    capabilities.map((capability) =>
-      z
-        .strictObject({
-          id: stepId,
-          use: z.literal(getUse(capability)),
-          body: describeStepBody(capability),
-          maxCredits: stepMaxCredits,
-        })
-        // The name of its type in the clients.
-        .meta({ id: `${capability.type.replace(/^./, (first) => first.toUpperCase())}Step` }),
-    ) as unknown as [z.ZodObject, ...z.ZodObject[]],
-  );
-  return defineCapability<PipelineRequest>({
-    type: 'pipeline',
-    path: '/studio/pipelines',
-    medium: 'mixed',
-    summary: 'Run several steps that take each other’s results, for one price',
-    request,
-    describedRequest: z.strictObject({
-      steps: z.array(describedStep).min(1).max(stepsMax),
-      maxCredits: pipelineMaxCredits,
-      async: asyncFlag,
-    }),
-    example: {
-      steps: [
-        { id: 'art', use: 'image/generate', body: { prompt: 'a lighthouse at dawn' } },
-        {
-          id: 'film',
-          use: 'video/generate',
-          body: { prompt: 'waves roll', imageUrl: { $from: 'art' } },
-        },
-      ],
-    },
-    data: pipelineData(capabilities),
-    recordings: (body) => listStepRecordings(capabilities, body),
-    plan: (body, recordings) => draftPipeline(capabilities, body, { recordings }),
-    present: (job) => presentPipeline(capabilities, job),
-  });
-}
-
-const pipelineData = (capabilities: readonly Capability[]) =>
-  z.object({
-    total: z.int(),
-    successful: z.int(),
-    failed: z.int(),
-    skipped: z.int(),
-    steps: z.array(
-      z.object({
-        id: z.string(),
-        use: z.enum(capabilities.map(getUse)),
-        status: stepStatus,
-        credits: z.number().meta({ description: 'Charged credits of the step.' }),
-        error: stepError,
-        data: z.record(z.string(), z.unknown()).nullable().meta({
-          description: 'What the endpoint of the step returns; null if the step did not succeed.',
-        }),
-      }),
-    ),
-  });
+  }),
+  example: {
+    steps: [
+      { id: 'art', use: 'image/generate', body: { prompt: 'a lighthouse at dawn' } },
+      {
+        id: 'film',
+        use: 'video/generate',
+        body: { prompt: 'waves roll', imageUrl: { $from: 'art' } },
+      },
+    ],
+  },
+  data: pipelineData,
+  plan: (body) => draftPipeline(body),
+  present: presentPipeline,
+});
 
 /** Step of a finished pipeline with its outputs. */
 export interface FinishedStep {
@@ -177,10 +180,7 @@ export function finishStep(step: JobStep, allOutputs: readonly CallOutputs[]): F
   return { step, outputs, status: error?.code === 'SKIPPED' ? 'skipped' : 'failed', error };
 }
 
-function presentPipeline(
-  capabilities: readonly Capability[],
-  job: FinishedJob,
-): Record<string, unknown> {
+function presentPipeline(job: FinishedJob): Record<string, unknown> {
   const finished = (job.steps ?? []).map((step) => finishStep(step, job.outputs));
   const count = (status: FinishedStep['status']): number =>
     finished.filter((step) => step.status === status).length;
@@ -197,13 +197,15 @@ function presentPipeline(
         step.outputs.reduce((sum, { chargedMicro = 0 }) => sum + chargedMicro, 0),
       ),
       error: toStepError(step),
-      data: step.status === 'completed' ? presentStep(capabilities, job, step) : null,
+      data: step.status === 'completed' ? presentStep(job, step) : null,
     })),
   };
 }
 
 /** Returns the error of a step with the information whether the same step may succeed later. */
-export function toStepError({ error }: Pick<FinishedStep, 'error'>): z.infer<typeof stepError> {
+export function toStepError({
+  error,
+}: Partial<Pick<FinishedStep, 'error'>>): z.infer<typeof stepError> {
   if (!error) return null;
   const row = Object.entries(errorTable).find(([code]) => code === error.code)?.[1];
   return { ...error, retryable: row?.retryable ?? false };
@@ -211,15 +213,14 @@ export function toStepError({ error }: Pick<FinishedStep, 'error'>): z.infer<typ
 
 /** Builds the `data` of a delivered step, as the endpoint of its capability does. */
 function presentStep(
-  capabilities: readonly Capability[],
   job: FinishedJob,
   { step, outputs }: FinishedStep,
 ): Record<string, unknown> | null {
   const capability = capabilities.find(({ type }) => type === step.type);
   if (!capability) return null;
-  const request = resolveBody(job, step, outputs);
-  const parsed = capability.request.safeParse(request);
-  const body = parsed.success ? parsed.data : request;
+  const resolved = resolveBody(job, step, outputs);
+  const parsed = capability.request.safeParse(resolved);
+  const body = parsed.success ? parsed.data : resolved;
   // The results of a pipeline are stored, because later steps and pipelines take them.
   const persisted = capability.persistsResult ? { ...body, persistToStorage: true } : body;
   return capability.present({

@@ -119,7 +119,7 @@ describe('the workflow of a bulk job', () => {
   });
 
   it('that is paused is listed with the reason, the time and what continues it', async () => {
-    const { key } = await gateway.newCaller({ credits: 1 });
+    const { key } = await gateway.newCaller({ credits: 4 });
     const bulkId = await accept({ items: pictures(2, 'poor lamp') }, key);
     await until(async () => (await read(bulkId, key)).status === 'paused');
     const listed = await gateway.admin<{ data: Explained[] }>('/bulks');
@@ -369,8 +369,9 @@ it('webhooks report that a bulk job pauses and ends', async () => {
 });
 
 it('an organization has a maximum number of open bulk jobs', async () => {
-  const caller = await gateway.newCaller({ credits: 1 });
+  const caller = await gateway.newCaller({ credits: 5 });
   const open = { items: pictures(1, 'a waiting lamp') };
+  await gateway.sandbox.inject({ match: 'a waiting lamp', faults: 'slow:600s', times: 1 });
   for (let count = 0; count < 5; count += 1) await accept(open, caller.key);
   const rejected = await gateway.call<Body>(path, { body: open, key: caller.key });
   expect([rejected.status, rejected.body.error]).toEqual([429, 'BULK_LIMIT_REACHED']);
@@ -378,6 +379,7 @@ it('an organization has a maximum number of open bulk jobs', async () => {
   for (const { cancelUrl } of data)
     await gateway.call(new URL(cancelUrl).pathname, { method: 'POST', key: caller.key });
   await accept(open, caller.key);
+  await gateway.sandbox.clearFaults();
   await gateway.admin(`/organizations/${caller.organizationId}/grants`, { credits: 50, id: 'g' });
   await untilHolds(async () => {
     const bulks = await gateway.call<{ data: BulkResource[] }>(path, { key: caller.key });
@@ -385,22 +387,41 @@ it('an organization has a maximum number of open bulk jobs', async () => {
   });
 });
 
-it('results as CSV start no formula', async () => {
-  const id = 'x1';
+it('results as CSV keep ids, start no formula, and begin with a byte order mark on request', async () => {
+  const use = 'image/generate';
   const bulkId = await accept({
-    items: [{ id, use: 'image/generate', body: { prompt: 'a "quoted", lamp' } }],
+    items: [
+      { id: '-12', use, body: { prompt: 'a "quoted", lamp' } },
+      { id: '-a', use, body: { prompt: '[[fail:422]] a lamp' } },
+    ],
+    concurrency: 1,
   });
   await untilDone(bulkId);
-  await gateway.database.query(`UPDATE bulk_item SET item_id = '=cmd|''a,b' WHERE bulk_id = $1`, [
-    bulkId,
-  ]);
-  const response = await fetch(`${gateway.url}${path}/${bulkId}/results?format=csv`, {
-    headers: { authorization: `Bearer ${gateway.caller.key}` },
-  });
-  expect(response.headers.get('content-type')).toContain('text/csv');
-  const [head, line] = (await response.text()).split('\r\n');
-  expect(head).toBe('index,id,round,jobId,status,credits,errorCode,errorMessage,urls,data,cursor');
-  expect(line).toMatch(/^0,"'=cmd\|'a,b",1,job_\w+,completed,[\d.]+,,,http.*,1$/);
+  await gateway.database.query(
+    `UPDATE bulk_item SET error = jsonb_set(error::jsonb, '{message}', '"=cmd|''a"')
+      WHERE bulk_id = $1 AND item_id = '-a'`,
+    [bulkId],
+  );
+  const read = async (query: string): Promise<string> => {
+    const response = await fetch(`${gateway.url}${path}/${bulkId}/results?format=csv${query}`, {
+      headers: { authorization: `Bearer ${gateway.caller.key}` },
+    });
+    expect(response.headers.get('content-type')).toContain('text/csv');
+    return Buffer.from(await response.arrayBuffer()).toString();
+  };
+  const [head, ...lines] = (await read('')).split('\r\n').map((line) => line.replaceAll('"', '|'));
+  expect(head).toBe(
+    '|index|,|id|,|round|,|jobId|,|status|,|credits|,|errorCode|,|errorMessage|,|urls|,|data|,|cursor|',
+  );
+  expect(lines).toContainEqual(
+    expect.stringMatching(/^0,\|-12\|,1,\|job_\w+\|,\|completed\|,[\d.]+,,,\|http.*\|,\d$/),
+  );
+  expect(lines).toContainEqual(
+    expect.stringMatching(
+      /^1,\|-a\|,1,\|job_\w+\|,\|failed\|,0,\|PROVIDER_REJECTED_INPUT\|,\|'=cmd\|'a\|,,,\d$/,
+    ),
+  );
+  expect(await read('&bom=true')).toMatch(/^\uFEFF"index","id"/);
 });
 
 it('a pipeline is an item like any other', async () => {

@@ -1,0 +1,41 @@
+/** Renders the results of bulk jobs as CSV. */
+import { isRecord } from '../../domain/json.ts';
+import type { BulkResult } from '../../studio/bulk/bulk-view.ts';
+import { escapeFormula, formatCsvRow } from '../http/csv.ts';
+
+/** Columns of the results. */
+export const resultColumns = [
+  'index',
+  'id',
+  'round',
+  'jobId',
+  'status',
+  'credits',
+  'errorCode',
+  'errorMessage',
+  'urls',
+  'data',
+  'cursor',
+];
+
+/** Formats a result as a row. Its id stays as the caller has sent it: no id is a formula. */
+export function formatResultRow(result: BulkResult): string {
+  const { index, id, round, jobId, status, credits, error, data, cursor } = result;
+  const failure = [error?.code, error && escapeFormula(error.message)];
+  const files = [data && listUrls(data).join(' '), data && JSON.stringify(data)];
+  return formatCsvRow([
+    ...[index, id, round, jobId, status, credits],
+    ...failure,
+    ...files,
+    Number(cursor),
+  ]);
+}
+
+/** Lists the values of all fields named `url`. */
+function listUrls(value: unknown): string[] {
+  if (Array.isArray(value)) return value.flatMap(listUrls);
+  if (!isRecord(value)) return [];
+  return Object.entries(value).flatMap(([name, field]) =>
+    name === 'url' && typeof field === 'string' ? [field] : listUrls(field),
+  );
+}

@@ -1,0 +1,96 @@
+-- Limits what bulk jobs store: checks the limits before the first item is stored, counts the items in
+-- the storage quota of their organization, and deletes the bodies of items that cannot start again.
+
+-- Sets the bytes of a new item, and deletes the body of an item that cannot start again. A row
+-- without a body counts as 256 bytes until it is deleted.
+CREATE OR REPLACE FUNCTION bulk_item_measure() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    NEW.stored_bytes := 256 + octet_length(NEW.request::text)
+      + coalesce(octet_length(NEW.webhook::text), 0) + coalesce(octet_length(NEW.metadata::text), 0);
+  ELSIF NEW.state IN ('completed', 'canceled') OR NEW.state = 'failed'
+    AND EXISTS (SELECT FROM bulk b WHERE b.id = NEW.bulk_id AND b.status = 'canceled') THEN
+    NEW.request := '{}'; NEW.webhook := NULL; NEW.metadata := NULL;
+    NEW.stored_bytes := least(NEW.stored_bytes, 256);
+  END IF;
+  RETURN NEW;
+END $$;
+CREATE OR REPLACE TRIGGER bulk_item_is_measured BEFORE INSERT OR UPDATE OF state ON bulk_item
+  FOR EACH ROW EXECUTE FUNCTION bulk_item_measure();
+
+-- Adds the changed bytes of items to their bulk jobs.
+CREATE OR REPLACE FUNCTION bulk_item_count_bytes() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  IF TG_OP = 'INSERT' THEN
+    UPDATE bulk b SET stored_bytes = b.stored_bytes + n.bytes
+      FROM (SELECT bulk_id, sum(stored_bytes) AS bytes FROM new_items GROUP BY bulk_id) AS n
+      WHERE b.id = n.bulk_id;
+  ELSIF TG_OP = 'UPDATE' THEN
+    UPDATE bulk b SET stored_bytes = b.stored_bytes + n.bytes
+      FROM (SELECT bulk_id, sum(bytes) AS bytes FROM (
+          SELECT bulk_id, stored_bytes AS bytes FROM new_items
+          UNION ALL SELECT bulk_id, -stored_bytes FROM old_items) AS changed GROUP BY bulk_id) AS n
+      WHERE b.id = n.bulk_id AND n.bytes <> 0;
+  ELSE
+    -- The bulk job of deleted items has usually been deleted with them.
+    UPDATE bulk b SET stored_bytes = b.stored_bytes - o.bytes
+      FROM (SELECT bulk_id, sum(stored_bytes) AS bytes FROM old_items GROUP BY bulk_id) AS o
+      WHERE b.id = o.bulk_id;
+  END IF;
+  RETURN NULL;
+END $$;
+CREATE OR REPLACE TRIGGER bulk_item_is_counted AFTER INSERT ON bulk_item
+  REFERENCING NEW TABLE AS new_items FOR EACH STATEMENT EXECUTE FUNCTION bulk_item_count_bytes();
+CREATE OR REPLACE TRIGGER bulk_item_is_recounted AFTER UPDATE ON bulk_item
+  REFERENCING OLD TABLE AS old_items NEW TABLE AS new_items
+  FOR EACH STATEMENT EXECUTE FUNCTION bulk_item_count_bytes();
+CREATE OR REPLACE TRIGGER bulk_item_is_no_longer_counted AFTER DELETE ON bulk_item
+  REFERENCING OLD TABLE AS old_items FOR EACH STATEMENT EXECUTE FUNCTION bulk_item_count_bytes();
+
+-- Adds the changed bytes of a bulk job to those of its organization.
+CREATE OR REPLACE FUNCTION bulk_count_bytes() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE organization SET upload_bytes = upload_bytes - OLD.stored_bytes
+      + CASE TG_OP WHEN 'DELETE' THEN 0 ELSE NEW.stored_bytes END
+    WHERE id = OLD.organization_id;
+  RETURN NULL;
+END $$;
+CREATE OR REPLACE TRIGGER bulk_is_recounted AFTER UPDATE OF stored_bytes ON bulk
+  FOR EACH ROW WHEN (OLD.stored_bytes <> NEW.stored_bytes) EXECUTE FUNCTION bulk_count_bytes();
+CREATE OR REPLACE TRIGGER bulk_is_no_longer_counted AFTER DELETE ON bulk
+  FOR EACH ROW WHEN (OLD.stored_bytes <> 0) EXECUTE FUNCTION bulk_count_bytes();
+
+-- Deletes the bodies of the failed items of a bulk job that was canceled: no command starts them again.
+CREATE OR REPLACE FUNCTION bulk_forget_failed() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE bulk_item SET state = state WHERE bulk_id = NEW.id AND state = 'failed';
+  RETURN NULL;
+END $$;
+CREATE OR REPLACE TRIGGER bulk_forgets_failed AFTER UPDATE OF status ON bulk
+  FOR EACH ROW WHEN (NEW.status = 'canceled' AND OLD.status <> 'canceled')
+  EXECUTE FUNCTION bulk_forget_failed();
+
+-- Deletes the bodies of the failed items of bulk jobs that ended before a time, at most those of 100
+-- bulk jobs. From then on, these items cannot be retried.
+CREATE FUNCTION bulk_forget_bodies(ended_before timestamptz) RETURNS void LANGUAGE sql AS $$
+  UPDATE bulk_item SET request = '{}', webhook = NULL, metadata = NULL, stored_bytes = least(stored_bytes, 256)
+  WHERE state = 'failed' AND request <> '{}' AND bulk_id IN (
+    SELECT b.id FROM bulk b WHERE b.completed_at < ended_before AND b.failed > 0
+      AND b.stored_bytes > 256 * b.total LIMIT 100)
+$$;
+
+-- Begins to receive a bulk job, whose row is in `bulk`: {bulk, bulksMax, itemsMax}. Returns the result
+-- of bulk_over_limit, which also counts bulk jobs that are being received; their items do not count yet.
+CREATE FUNCTION bulk_receive(input jsonb) RETURNS json LANGUAGE plpgsql AS $$
+DECLARE b bulk := jsonb_populate_record(NULL::bulk, input->'bulk'); over json;
+BEGIN
+  b.waiting := 1;
+  over := bulk_over_limit(b, input || '{"countsReceiving": true}');
+  IF over IS NULL THEN
+    INSERT INTO bulk (id, organization_id, key_id, request_id, concurrency, max_credits,
+      max_failed_percent, metadata, webhook_url, webhook_events)
+    VALUES (b.id, b.organization_id, b.key_id, b.request_id, b.concurrency, b.max_credits,
+      b.max_failed_percent, b.metadata, b.webhook_url, b.webhook_events);
+  END IF;
+  RETURN over;
+END $$;
