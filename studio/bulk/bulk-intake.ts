@@ -156,16 +156,7 @@ export async function checkItems(
   async function check(items: readonly ReceivedItem[]): Promise<void> {
     if (request.signal.aborted)
       throw new GatewayError('CANCELED', 'The client closed the connection.');
-    const pending: Promise<PricedItem>[] = [];
-    for (const item of items) {
-      await pace();
-      const checking =
-        'error' in item ? Promise.reject(item.error) : priceItem(item, owner, services);
-      // Without a handler, an error during the next wait would end the process.
-      checking.catch(() => {});
-      pending.push(checking);
-    }
-    const results = await Promise.allSettled(pending);
+    const results = await priceInTurns(items, owner, { services, pace });
     const valid: PricedItem[] = [];
     for (const result of results) {
       if (result.status === 'rejected') {
@@ -202,6 +193,23 @@ export async function checkItems(
     throw new GatewayError('INVALID_REQUEST', message, { details: checked.invalidItems });
   }
   return checked;
+}
+
+/** Prices items at the same time; each starts when `pace` resolves. */
+async function priceInTurns(
+  items: readonly ReceivedItem[],
+  owner: ItemOwner,
+  { services, pace }: { services: ItemServices; pace: () => Promise<void> },
+): Promise<PromiseSettledResult<PricedItem>[]> {
+  const pending: Promise<PricedItem>[] = [];
+  for (const item of items) {
+    await pace();
+    const pricing = 'error' in item ? Promise.reject(item.error) : priceItem(item, owner, services);
+    // Without a handler, an error during the next wait would end the process.
+    pricing.catch(() => {});
+    pending.push(pricing);
+  }
+  return Promise.allSettled(pending);
 }
 
 /**
