@@ -9,7 +9,7 @@ import type { DatabasePool } from '../../platform/database.ts';
 import { authorize } from '../../identity/access.ts';
 import { getRequiredScope } from '../capabilities/capability.ts';
 import { authorizeRequest, type RequestCaller } from '../requests/request-draft.ts';
-import { bulkLimitError, openLimits } from './bulk-intake.ts';
+import { bulkLimitError, openLimits } from './received-bulks.ts';
 import { buildRequest, storedItem } from './bulk-items.ts';
 import type { BulkRecord } from './bulk-reads.ts';
 import type { BulkWorkflows } from './bulk-workflow.ts';

@@ -5,14 +5,13 @@
 import { createHash } from 'node:crypto';
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
-import { creditsFromMicro, microFromCredits, reserveResult } from '../../domain/credits.ts';
+import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
 import { fieldError, GatewayError, type ErrorDetail } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
-import { bulkEvents, type BulkEventName } from '../../domain/bulk-contract.ts';
-import { asJson, isRecord, type JsonObject } from '../../domain/json.ts';
+import { bulkEvents } from '../../domain/bulk-contract.ts';
+import { isRecord } from '../../domain/json.ts';
 import { metadataFields } from '../../domain/metadata.ts';
 import { claimCondition, claimKey, isKeyUsed, type ClaimResult } from '../../ledger/claims.ts';
-import { throwRejection } from '../../ledger/ledger.ts';
 import type { Config } from '../../platform/config.ts';
 import { command, type DatabasePool } from '../../platform/database.ts';
 import { paceWork } from '../../platform/work-turns.ts';
@@ -26,6 +25,15 @@ import {
   type ItemServices,
   type PricedItem,
 } from './bulk-items.ts';
+import {
+  bulkLimitError,
+  deleteBulk,
+  insertBulk,
+  insertItems,
+  openLimits,
+  overRow,
+  throwIfUnaffordable,
+} from './received-bulks.ts';
 
 /** Maximum number of items of a bulk job. */
 export const bulkItemsMax = 10_000;
@@ -33,7 +41,7 @@ const concurrencyMax = 64;
 /** Maximum number of invalid items that an error names. */
 const invalidShownMax = 50;
 /** Maximum number of steps of all items; an item that is no pipeline is one step. */
-export const bulkStepsMax = 40_000;
+const bulkStepsMax = 40_000;
 /** Number of steps that are checked at the same time. */
 const portionSteps = 20;
 /** Number of items that are stored with one statement. */
@@ -148,16 +156,7 @@ export async function checkItems(
   async function check(items: readonly ReceivedItem[]): Promise<void> {
     if (request.signal.aborted)
       throw new GatewayError('CANCELED', 'The client closed the connection.');
-    const pending: Promise<PricedItem>[] = [];
-    for (const item of items) {
-      await pace();
-      const checking =
-        'error' in item ? Promise.reject(item.error) : priceItem(item, owner, services);
-      // Without a handler, an error during the next wait would end the process.
-      checking.catch(() => {});
-      pending.push(checking);
-    }
-    const results = await Promise.allSettled(pending);
+    const results = await priceInTurns(items, owner, { services, pace });
     const valid: PricedItem[] = [];
     for (const result of results) {
       if (result.status === 'rejected') {
@@ -194,6 +193,23 @@ export async function checkItems(
     throw new GatewayError('INVALID_REQUEST', message, { details: checked.invalidItems });
   }
   return checked;
+}
+
+/** Prices items at the same time; each starts when `pace` resolves. */
+async function priceInTurns(
+  items: readonly ReceivedItem[],
+  owner: ItemOwner,
+  { services, pace }: { services: ItemServices; pace: () => Promise<void> },
+): Promise<PromiseSettledResult<PricedItem>[]> {
+  const pending: Promise<PricedItem>[] = [];
+  for (const item of items) {
+    await pace();
+    const pricing = 'error' in item ? Promise.reject(item.error) : priceItem(item, owner, services);
+    // Without a handler, an error during the next wait would end the process.
+    pricing.catch(() => {});
+    pending.push(pricing);
+  }
+  return Promise.allSettled(pending);
 }
 
 /**
@@ -248,27 +264,6 @@ interface IntakeDeps extends ItemServices {
   config: Config;
 }
 
-const overLimit = z.object({ bulks: z.number(), items: z.number() });
-const overRow = z.object({ over: overLimit.nullable() });
-const probeRow = z.object({ answer: reserveResult });
-const fitsRow = z.object({ fits: z.boolean() });
-
-/** Creates the error of an organization that has too many open bulk jobs or items. */
-export function bulkLimitError(
-  { BULK_OPEN_MAX: bulksMax, BULK_OPEN_ITEMS_MAX: itemsMax }: BulkLimits,
-  { bulks, items }: z.infer<typeof overLimit>,
-): GatewayError {
-  const message = `The organization has ${bulks} open bulk jobs with ${items} open items; allowed are ${bulksMax} bulk jobs with ${itemsMax} items together.`;
-  return new GatewayError('BULK_LIMIT_REACHED', message, { retryAfterSeconds: 60 });
-}
-type BulkLimits = Pick<Config, 'BULK_OPEN_MAX' | 'BULK_OPEN_ITEMS_MAX'>;
-
-/** Returns the limits of open bulk jobs as the functions of bulk.sql take them. */
-export const openLimits = ({ BULK_OPEN_MAX, BULK_OPEN_ITEMS_MAX }: BulkLimits) => ({
-  bulksMax: BULK_OPEN_MAX,
-  itemsMax: BULK_OPEN_ITEMS_MAX,
-});
-
 /** Id of a bulk job, and whether an earlier request with the same Idempotency-Key started it. */
 interface AcceptedBulk {
   bulkId: string;
@@ -317,85 +312,6 @@ export async function acceptBulk(
     await deleteBulk(pool, bulkId);
     throw error;
   }
-}
-
-/**
- * Begins to receive a bulk job, before any of its items is stored.
- * @throws GatewayError BULK_LIMIT_REACHED, also if too many bulk jobs are being received
- */
-async function insertBulk(
-  { pool, config }: IntakeDeps,
-  bulkId: string,
-  submission: BulkSubmission,
-): Promise<void> {
-  const { caller, requestId, options, metadata, webhookUrl } = submission;
-  const events: readonly BulkEventName[] =
-    webhookUrl === null ? [] : (options.webhookEvents ?? bulkEvents);
-  const maxMicro = options.maxCredits === undefined ? null : microFromCredits(options.maxCredits);
-  const bulk: JsonObject = {
-    id: bulkId,
-    organization_id: caller.organizationId,
-    key_id: caller.keyId,
-    request_id: requestId,
-    concurrency: options.concurrency,
-    max_credits: maxMicro,
-    max_failed_percent: options.maxFailedPercent ?? null,
-    metadata,
-    webhook_url: webhookUrl,
-    webhook_events: [...events],
-  };
-  const input = sql.jsonb({ bulk, ...openLimits(config) });
-  const over = await pool.oneFirst(sql.type(overRow)`SELECT bulk_receive(${input}) AS over`);
-  if (over) throw bulkLimitError(config, over);
-}
-
-/**
- * Checks that the organization has ever enough credits for an item: its balance, including the
- * credits that other jobs have reserved and may return.
- * @throws GatewayError INSUFFICIENT_CREDITS
- */
-async function throwIfUnaffordable(
-  connection: CommonQueryMethods,
-  { organizationId, keyId }: RequestCaller,
-  priceMicro: number,
-): Promise<void> {
-  const probed = await connection.maybeOneFirst(
-    sql.type(probeRow)`SELECT ledger_probe(${organizationId}, ${keyId}, ${priceMicro}) AS answer`,
-  );
-  if (probed?.verdict !== 'insufficient_credits') return;
-  const { available, reserved } = probed.balance;
-  if (available + reserved < priceMicro) throwRejection(probed);
-}
-
-/**
- * Stores items, which count toward the storage quota of their organization.
- * @throws GatewayError STORAGE_QUOTA_EXCEEDED
- */
-async function insertItems(
-  { pool, config }: IntakeDeps,
-  { bulkId, organizationId }: { bulkId: string; organizationId: string },
-  items: readonly PricedItem[],
-): Promise<void> {
-  if (items.length === 0) return;
-  const rows = items.map((item): JsonObject => ({ ...item, webhook: asJson(item.webhook) }));
-  await pool.transaction(async (connection) => {
-    await connection.query(command`
-      INSERT INTO bulk_item (bulk_id, index, item_id, type, request, webhook, metadata, price)
-      SELECT ${bulkId}, index, "itemId", type, request, nullif(webhook, 'null'), nullif(metadata, 'null'), "priceMicro"
-      FROM jsonb_to_recordset(${sql.jsonb(rows)}) AS x(index integer, "itemId" text, type text,
-        request jsonb, webhook jsonb, metadata jsonb, "priceMicro" bigint)`);
-    // The insertion has locked the row of the organization.
-    const fits = await connection.oneFirst(sql.type(fitsRow)`
-      SELECT upload_bytes <= ${config.UPLOAD_BYTES_MAX} AS fits FROM organization WHERE id = ${organizationId}`);
-    if (!fits) throw new GatewayError('STORAGE_QUOTA_EXCEEDED');
-  });
-}
-
-/** Deletes a bulk job that was not activated. If that fails, the sweeper deletes it later. */
-async function deleteBulk(pool: DatabasePool, bulkId: string): Promise<void> {
-  await pool
-    .query(command`DELETE FROM bulk WHERE id = ${bulkId} AND status = 'receiving'`)
-    .catch(() => {});
 }
 
 /** Passes items on, and computes the hash of those that were read. */

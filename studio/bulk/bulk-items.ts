@@ -110,8 +110,7 @@ export async function priceItem(
 
 /** Returns the number of steps of an item that has not been checked: those of a pipeline, or one. */
 export function countSteps(value: unknown, defaults: ItemDefaults = {}): number {
-  const body = { ...defaults.body, ...asRecord(asRecord(value)['body']) };
-  const { steps } = body;
+  const { steps } = { ...defaults.body, ...asRecord(asRecord(value)['body']) };
   return Array.isArray(steps) ? Math.max(1, steps.length) : 1;
 }
 

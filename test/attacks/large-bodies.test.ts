@@ -118,7 +118,13 @@ const clients: Record<string, (sent: Sent) => Promise<[number, string]>> = {
     await writeFile(file, body);
     const named = Object.entries(headers).flatMap(([name, value]) => ['-H', `${name}: ${value}`]);
     const { stdout } = await promisify(execFile)('curl', [
-      ...['-sS', '-X', method, '--data-binary', `@${file}`, '-w', '\n%{http_code}'],
+      '-sS',
+      '-X',
+      method,
+      '--data-binary',
+      `@${file}`,
+      '-w',
+      '\n%{http_code}',
       ...named,
       url,
     ]);

@@ -211,7 +211,7 @@ describe('a bulk job', () => {
     ['10,001 items', `${JSON.stringify(item('one'))}\n`.repeat(10_001), 400],
     [
       '40,001 steps',
-      `${JSON.stringify({ use: 'pipelines', body: { steps: Array(20).fill({ id: 'a', use: 'image/generate', body: {} }) } })}\n`.repeat(
+      `${JSON.stringify({ use: 'pipelines', body: { steps: Array.from({ length: 20 }, () => ({ id: 'a', use: 'image/generate', body: {} })) } })}\n`.repeat(
         2001,
       ),
       400,
