@@ -12,7 +12,6 @@ import { assertSchemaCurrent, migrate } from '../../platform/migrations.ts';
 import { startDayCloser } from '../../worker/daily-passes.ts';
 import { startGateway } from '../harness/gateway.ts';
 import { sweepOnce } from '../harness/sweeps.ts';
-import { until } from '../harness/until.ts';
 
 interface Recording {
   functions: string;
@@ -71,7 +70,7 @@ describe.each(files)('the database of %s', (file) => {
     const balances = (client: Client) =>
       client.query('SELECT organization_id, posted, reserved, sequence FROM account ORDER BY 1');
     const gateway = await startGateway({
-      env: { KEY_PEPPER },
+      env: { KEY_PEPPER, OUTCOME_WAIT_MS: '12000', FIRST_CHECK_MAX_MS: '500' },
       reach: async (databaseUrl) => {
         await restore(databaseUrl, recording);
         const client = new Client({ connectionString: databaseUrl });
@@ -106,14 +105,14 @@ describe.each(files)('the database of %s', (file) => {
       usageSums: gateway.api.services.usageSums,
       logger: createLogger('test', 'silent'),
     });
-    await until(async () => {
+    const left = async () => {
       await sweepOnce(gateway);
-      const [left] = await query<{ n: string }>(
-        `SELECT (SELECT count(*) FROM reservation WHERE state = 'reserved') + (SELECT count(*) FROM bulk WHERE completed_at IS NULL)
-          + (SELECT count(*) FROM webhook WHERE state IN ('waiting', 'delivering')) AS n`,
-      );
-      return left?.n === '0';
-    });
+      return query(`SELECT 'reservation' AS kind, id, state::text AS state FROM reservation WHERE state = 'reserved'
+        UNION ALL SELECT 'bulk', id, status FROM bulk WHERE completed_at IS NULL
+        UNION ALL SELECT 'webhook', subject_id, state FROM webhook WHERE state IN ('waiting', 'delivering')`);
+    };
+    // Two passes that miss a workflow are 30 s apart.
+    await expect.poll(left, { timeout: 240_000, interval: 1000 }).toEqual([]);
     await stop();
     const ends = await query<{ status: string; type: string }>(
       `SELECT type, status FROM job WHERE id = ANY ($1) ORDER BY type, status`,
@@ -136,7 +135,7 @@ describe.each(files)('the database of %s', (file) => {
     expect(read.status).toBe(200);
     await gateway.expectSettled();
     await gateway.close();
-  });
+  }, 400_000);
 });
 
 it('each release has a recorded database', () => {
