@@ -5,7 +5,7 @@
 import { toReasoningDetail } from '../answer-blocks.ts';
 import type { ChatBill } from '../chat-run.ts';
 import type { GatewayError } from '../../domain/errors.ts';
-import { asText, isRecord, type JsonObject } from '../../domain/json.ts';
+import { asText, type JsonObject } from '../../domain/json.ts';
 import { toOpenaiCode, formatOpenaiError } from '../../domain/error-bodies.ts';
 import { formatEvent } from '../../domain/event-lines.ts';
 import {
@@ -14,6 +14,7 @@ import {
   type Presentation,
   type ChatContext,
 } from './completions-answer.ts';
+import { formatResponse } from './response-fields.ts';
 import { readToolCalls, readFirstMessage, type ToolCallPiece } from './chat-fields.ts';
 import { ToolRestorer } from './responses-tools.ts';
 import { encodeProviderData, readThoughts, type ThoughtPiece } from './reasoning.ts';
@@ -290,69 +291,7 @@ function formatUsage({ usage }: ChatBill): object {
   };
 }
 
-/**
- * Returns the response fields that repeat fields of the request. Fields that the request lacks have
- * OpenAI's defaults, because its types and those of Open Responses require them.
- */
-function formatSettings({ body, maxTokens, metadata }: ChatContext['request']): object {
-  const { tools = [], tool_choice: choice = 'auto', response_format: format } = body;
-  const { mode, effort = null } = body.reasoning ?? {};
-  return {
-    frequency_penalty: body.frequency_penalty ?? 0,
-    instructions: null,
-    max_output_tokens: maxTokens,
-    max_tool_calls: null,
-    metadata: metadata ?? {},
-    parallel_tool_calls: body.parallel_tool_calls ?? true,
-    presence_penalty: body.presence_penalty ?? 0,
-    prompt_cache_key: body.prompt_cache_key ?? null,
-    reasoning: { effort: mode === 'off' ? 'none' : effort, summary: null },
-    safety_identifier: body.safety_identifier ?? null,
-    temperature: body.temperature ?? 1,
-    text: {
-      format: formatTextFormat(format),
-      ...(body.verbosity && { verbosity: body.verbosity }),
-    },
-    tool_choice: typeof choice === 'string' ? choice : { type: 'function', ...choice.function },
-    tools: tools.map(({ type, function: tool }) => ({
-      type,
-      description: null,
-      parameters: null,
-      strict: null,
-      ...tool,
-    })),
-    top_logprobs: 0,
-    top_p: body.top_p ?? 1,
-  };
-}
-
-function formatTextFormat(format: ChatContext['request']['body']['response_format']): object {
-  if (!format) return { type: 'text' };
-  const { type, json_schema: schema } = format;
-  return { type, ...(isRecord(schema) && schema) };
-}
-
 const toUnixSeconds = (ms: number): number => Math.floor(ms / 1000);
-
-function formatResponse({ chat, request }: ChatContext, createdAt: number, state: object): object {
-  return {
-    id: chat.id,
-    object: 'response',
-    created_at: createdAt,
-    background: false,
-    completed_at: null,
-    error: null,
-    incomplete_details: null,
-    model: chat.servedBy.model,
-    previous_response_id: null,
-    service_tier: 'default',
-    store: false,
-    truncation: 'disabled',
-    usage: null,
-    ...formatSettings(request),
-    ...state,
-  };
-}
 
 /** Returns the fields of a response that has ended. */
 function formatEnd(
