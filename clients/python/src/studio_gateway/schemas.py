@@ -469,7 +469,6 @@ class StudioEstimateStep(TypedDict):
     use: str
     model: str | None
     credits: float
-    maxCredits: float
     expectedCredits: float
 
 
@@ -477,7 +476,6 @@ class StudioEstimate(TypedDict):
     type: str
     model: str | None
     credits: float
-    maxCredits: float
     items: list[StudioEstimateItem]
     expectedCredits: NotRequired[float]
     steps: NotRequired[list[StudioEstimateStep]]
@@ -1192,20 +1190,12 @@ class ChatCompletionsRequestReasoning(TypedDict):
     effort: NotRequired[Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None]
     max_tokens: NotRequired[int | None]
     enabled: NotRequired[bool | None]
-    exclude: NotRequired[Literal[False] | None]
+    exclude: NotRequired[bool | None]
 
 
-class ChatCompletionsRequestEnabledThinking(TypedDict):
-    type: Literal['enabled']
-    budget_tokens: int
-
-
-class ChatCompletionsRequestAdaptiveThinking(TypedDict):
-    type: Literal['adaptive']
-
-
-class ChatCompletionsRequestDisabledThinking(TypedDict):
-    type: Literal['disabled']
+class ChatCompletionsRequestEnabledAdaptiveDisabledThinking(TypedDict):
+    type: Literal['enabled', 'adaptive', 'disabled']
+    budget_tokens: NotRequired[int | None]
 
 
 class ChatCompletionsRequestEphemeralCacheControl(ChatRequestSystemMessagesTextContentEphemeralCacheControl):
@@ -1258,7 +1248,8 @@ class ChatCompletionsRequest(TypedDict):
     verbosity: NotRequired[Literal['low', 'medium', 'high'] | None]
     top_k: NotRequired[int | None]
     reasoning: NotRequired[ChatCompletionsRequestReasoning | None]
-    thinking: NotRequired[ChatCompletionsRequestEnabledThinking | ChatCompletionsRequestAdaptiveThinking | ChatCompletionsRequestDisabledThinking | None]
+    include_reasoning: NotRequired[bool | None]
+    thinking: NotRequired[ChatCompletionsRequestEnabledAdaptiveDisabledThinking | None]
     cache_control: NotRequired[ChatCompletionsRequestEphemeralCacheControl | None]
     modalities: NotRequired[list[Literal['text']] | None]
     service_tier: NotRequired[Literal['auto', 'default'] | None]
@@ -1574,15 +1565,7 @@ class CreateMessageRequestOutputConfig(TypedDict):
     format: NotRequired[CreateMessageRequestOutputConfigJsonSchemaFormat | None]
 
 
-class CreateMessageRequestEnabledThinking(ChatCompletionsRequestEnabledThinking):
-    pass
-
-
-class CreateMessageRequestAdaptiveThinking(ChatCompletionsRequestAdaptiveThinking):
-    pass
-
-
-class CreateMessageRequestDisabledThinking(ChatCompletionsRequestDisabledThinking):
+class CreateMessageRequestEnabledAdaptiveDisabledThinking(ChatCompletionsRequestEnabledAdaptiveDisabledThinking):
     pass
 
 
@@ -1607,7 +1590,7 @@ class CreateMessageRequest(TypedDict):
     service_tier: NotRequired[Literal['auto', 'standard_only'] | None]
     speed: NotRequired[Literal['standard'] | None]
     top_k: NotRequired[int | None]
-    thinking: NotRequired[CreateMessageRequestEnabledThinking | CreateMessageRequestAdaptiveThinking | CreateMessageRequestDisabledThinking | None]
+    thinking: NotRequired[CreateMessageRequestEnabledAdaptiveDisabledThinking | None]
     cache_control: NotRequired[CreateMessageRequestEphemeralCacheControl | None]
     container: NotRequired[list[Any] | None]
     mcp_servers: NotRequired[list[Any] | None]
@@ -1891,15 +1874,7 @@ class CountMessageTokensRequestOutputConfig(TypedDict):
     format: NotRequired[CountMessageTokensRequestOutputConfigJsonSchemaFormat | None]
 
 
-class CountMessageTokensRequestEnabledThinking(ChatCompletionsRequestEnabledThinking):
-    pass
-
-
-class CountMessageTokensRequestAdaptiveThinking(ChatCompletionsRequestAdaptiveThinking):
-    pass
-
-
-class CountMessageTokensRequestDisabledThinking(ChatCompletionsRequestDisabledThinking):
+class CountMessageTokensRequestEnabledAdaptiveDisabledThinking(ChatCompletionsRequestEnabledAdaptiveDisabledThinking):
     pass
 
 
@@ -1923,7 +1898,7 @@ class CountMessageTokensRequest(TypedDict):
     service_tier: NotRequired[Literal['auto', 'standard_only'] | None]
     speed: NotRequired[Literal['standard'] | None]
     top_k: NotRequired[int | None]
-    thinking: NotRequired[CountMessageTokensRequestEnabledThinking | CountMessageTokensRequestAdaptiveThinking | CountMessageTokensRequestDisabledThinking | None]
+    thinking: NotRequired[CountMessageTokensRequestEnabledAdaptiveDisabledThinking | None]
     cache_control: NotRequired[CountMessageTokensRequestEphemeralCacheControl | None]
     container: NotRequired[list[Any] | None]
     mcp_servers: NotRequired[list[Any] | None]
