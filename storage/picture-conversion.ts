@@ -102,6 +102,12 @@ async function checkUpload<Facts extends AcceptedFacts>(
   }
 }
 
+/** Returns the memory of a process in bytes; 0 if it has ended, or the system does not tell. */
+async function readMemoryBytes(pid: number | undefined): Promise<number> {
+  const text = await readFile(`/proc/${pid}/statm`, 'latin1').catch(() => '');
+  return Number(text.split(' ')[1] ?? 0) * pageBytes;
+}
+
 /** Converts a file in a process of its own. @throws Error if the process fails or is killed */
 async function convert(from: string, to: string, format: string): Promise<void> {
   const child = spawn(process.execPath, [program, from, to, format], {
@@ -111,13 +117,10 @@ async function convert(from: string, to: string, format: string): Promise<void> 
     env: {},
   });
   const memoryTimer = setInterval(() => {
-    void readFile(`/proc/${child.pid}/statm`, 'latin1').then(
-      (text) => {
-        if (Number(text.split(' ')[1]) * pageBytes > memoryBytesMax) child.kill('SIGKILL');
-      },
-      // Systems without this file have no limit, and an ended process has no such file.
-      () => {},
-    );
+    void readMemoryBytes(child.pid).then((bytes) => {
+      if (bytes > memoryBytesMax) child.kill('SIGKILL');
+      return bytes;
+    });
   }, memoryCheckMs);
   try {
     const [code, signal] = await once(child, 'exit');

@@ -261,8 +261,9 @@ async function readHeif(file: ByteWindow): Promise<StoredHeader | null> {
 
 /** Returns the largest size in the properties of a `meta` box. */
 function findLargestSize(meta: Buffer): { width: number; height: number } | null {
-  const properties = findBoxes(findBoxes(meta, 'iprp')[0], 'ipco')[0];
-  const sizes = findBoxes(properties, 'ispe')
+  const sizes = findBoxes(meta, 'iprp')
+    .flatMap((properties) => findBoxes(properties, 'ipco'))
+    .flatMap((container) => findBoxes(container, 'ispe'))
     .filter((size) => size.length >= 12)
     .map((size) => ({ width: size.readUInt32BE(4), height: size.readUInt32BE(8) }));
   const [largest] = sizes.toSorted((a, b) => b.width * b.height - a.width * a.height);
@@ -270,10 +271,10 @@ function findLargestSize(meta: Buffer): { width: number; height: number } | null
 }
 
 /** Returns the contents of the boxes of this type. */
-function findBoxes(parent: Buffer | undefined, type: string): Buffer[] {
+function findBoxes(parent: Buffer, type: string): Buffer[] {
   const found: Buffer[] = [];
   let position = 0;
-  for (let boxes = 0; parent && boxes < heifBoxesMax && position + 8 <= parent.length; boxes += 1) {
+  for (let boxes = 0; boxes < heifBoxesMax && position + 8 <= parent.length; boxes += 1) {
     const bytes = parent.readUInt32BE(position);
     if (bytes < 8) break;
     if (parent.toString('latin1', position + 4, position + 8) === type) {

@@ -77,12 +77,21 @@ export function createCallPictures({ pool, storage }: { pool: DatabasePool; stor
     const { storageKey, type } = picture;
     const isJpeg = type.extension === 'jpg';
     const extension = isJpeg ? 'jpg' : 'png';
-    return storeCopy(call, { name: `upright ${storageKey}`, extension }, async () => {
-      const upright = (await read(storageKey)).autoOrient().keepIccProfile();
-      const encoded = isJpeg
-        ? upright.jpeg({ quality: 95, chromaSubsampling: '4:4:4' })
-        : upright.png();
-      return decode(() => encoded.toBuffer());
+    const upright = { name: `upright ${storageKey}`, extension };
+    return storeCopy(call, upright, async () => encodeUpright(await read(storageKey), isJpeg));
+  }
+
+  /** Replaces a mask by one of the size of the picture. */
+  async function fitMask(value: Json, first: Json | undefined, call: PictureCall): Promise<Json> {
+    const mask = await readPicture(value, call);
+    const picture = await readPicture(first, call);
+    if (!mask || !picture) return value;
+    throwIfDifferent(mask, picture);
+    const { width, height } = picture;
+    const name = `mask ${mask.storageKey} ${width} ${height} ${call.maskArea ?? 'any'}`;
+    return storeCopy(call, { name, extension: 'png' }, async () => {
+      const pixels = await read(mask.storageKey);
+      return decode(() => drawMask(pixels, { width, height }, call.maskArea));
     });
   }
 
@@ -100,19 +109,11 @@ export function createCallPictures({ pool, storage }: { pool: DatabasePool; stor
           ? await Promise.all(value.map((item) => turn(item, call)))
           : await turn(value, call);
       }
+      const { image_urls: pictures } = prepared;
+      const first = Array.isArray(pictures) ? pictures[0] : pictures;
       for (const field of maskFields) {
-        const mask = await readPicture(input[field], call);
-        const { image_urls: pictures } = prepared;
-        const picture = await readPicture(Array.isArray(pictures) ? pictures[0] : pictures, call);
-        if (!mask || !picture) continue;
-        throwIfDifferent(mask, picture);
-        const { width, height } = picture;
-        const area = call.maskArea ?? 'any';
-        const name = `mask ${mask.storageKey} ${width} ${height} ${area}`;
-        prepared[field] = await storeCopy(call, { name, extension: 'png' }, async () => {
-          const pixels = await read(mask.storageKey);
-          return decode(() => drawMask(pixels, { width, height }, call.maskArea));
-        });
+        const mask = input[field];
+        if (mask !== undefined) prepared[field] = await fitMask(mask, first, call);
       }
       return prepared;
     },
@@ -140,6 +141,13 @@ async function decode(convert: () => Promise<Buffer>): Promise<Buffer> {
     if (cause instanceof ProviderFailure) throw cause;
     throw new ProviderFailure('rejected', 'an input picture cannot be decoded', { cause });
   }
+}
+
+/** Turns a picture upright, with its color profile. @throws ProviderFailure `rejected` */
+function encodeUpright(picture: Sharp, isJpeg: boolean): Promise<Buffer> {
+  const upright = picture.autoOrient().keepIccProfile();
+  const jpegOptions = { quality: 95, chromaSubsampling: '4:4:4' } as const;
+  return decode(() => (isJpeg ? upright.jpeg(jpegOptions) : upright.png()).toBuffer());
 }
 
 /** Draws a mask, white where the picture is edited, as PNG with one channel of 8 bits. */

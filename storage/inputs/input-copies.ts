@@ -115,12 +115,11 @@ export function createInputCopies(deps: InputCopiesDeps) {
     try {
       const limits = { bytesMax: bytesMax[medium], timeoutMs: timeoutMs[medium], signal };
       const download = readDownload(await deps.outbound.fetch(url, limits), source);
-      await writeSpoolFile(path, download.read);
+      await writeSpoolFile(path, () => download.read());
       // The file is checked before it is stored; `measureInput` reads the stored copy.
       const { type } = await deps.acceptFile(path, inputUses[medium]);
       // The check names another medium by its first bytes, but a part must never pass as the file.
-      if (!download.isWhole())
-        throw new UnusableFile(`does not start like a file of the type ${medium}`);
+      if (!download.isWhole()) throw new UnusableFile(`does not start like ${medium}`);
       const storageKey = `${organizationId}/${newId('upload')}.${type.extension}`;
       const { size: sizeBytes } = await stat(path);
       await recordCopy(pool, { storageKey, organizationId, jobId, sizeBytes }, deps.bytesMax);
@@ -142,16 +141,16 @@ export function createInputCopies(deps: InputCopiesDeps) {
       const storageKeys: string[] = [];
       return {
         async add(url, medium) {
-          const releaseSlot = await acquireSlot(request.organizationId);
+          const release = await acquireSlot(request.organizationId);
           const source = { url, medium, signal, ...request };
-          const copied = copyFile(source, (storageKey) => storageKeys.push(storageKey));
-          return copied.finally(releaseSlot);
+          return copyFile(source, (key) => storageKeys.push(key)).finally(release);
         },
         async measureHeaders(url, medium) {
           if (!request.readsHeadsOnly || medium === 'audio') return null;
-          const releaseSlot = await acquireSlot(request.organizationId);
-          const source = { url, medium, signal, ...request };
-          return measureRemoteFile(deps.outbound, source).finally(releaseSlot);
+          const release = await acquireSlot(request.organizationId);
+          return measureRemoteFile(deps.outbound, { url, medium, signal, ...request }).finally(
+            release,
+          );
         },
         async discard() {
           abortController.abort();

@@ -132,21 +132,6 @@ interface RequestFilesDeps {
 
 /** Creates the functions that receive the files of a multipart form. */
 export function createRequestFiles({ storage, uploads, acceptFile }: RequestFilesDeps) {
-  /**
-   * Reads the type of a file, and checks that it can be used.
-   * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE with the field
-   */
-  async function inspectFile(path: string, field: string, use?: MediaUse): Promise<FileProperties> {
-    try {
-      const { type, convertedFrom, ...facts } = await acceptFile(path, use);
-      const hasAlpha = facts.kind === 'picture' && facts.hasAlpha;
-      return { type, hasAlpha, convertedFrom, durationSeconds: null };
-    } catch (error) {
-      if (!(error instanceof UnusableFile)) throw error;
-      throw fieldError(error.code, field, error.message);
-    }
-  }
-
   async function receive(
     { field, stream }: FilePart,
     owner: UploadOwner,
@@ -199,14 +184,16 @@ export function createRequestFiles({ storage, uploads, acceptFile }: RequestFile
      * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE
      */
     receivePicture: (part: FilePart, owner: UploadOwner): Promise<ReceivedFile> =>
-      receive(part, owner, (path) => inspectFile(path, part.field, 'picture')),
+      receive(part, owner, (path) =>
+        inspectFile(acceptFile, { path, field: part.field, use: 'picture' }),
+      ),
 
     /**
      * Receives a file; without `use`, of any medium. Errors name the field of the part.
      * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE
      */
     receiveMedia: (part: FilePart, owner: UploadOwner, use?: MediaUse): Promise<ReceivedFile> =>
-      receive(part, owner, (path) => inspectFile(path, part.field, use)),
+      receive(part, owner, (path) => inspectFile(acceptFile, { path, field: part.field, use })),
 
     /**
      * Receives a recording. Errors name the field of the part.
@@ -217,3 +204,21 @@ export function createRequestFiles({ storage, uploads, acceptFile }: RequestFile
   };
 }
 export type RequestFiles = ReturnType<typeof createRequestFiles>;
+
+/**
+ * Reads the type of a file, and checks that it can be used.
+ * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE with the field
+ */
+async function inspectFile(
+  acceptFile: AcceptFile,
+  { path, field, use }: { path: string; field: string; use?: MediaUse | undefined },
+): Promise<FileProperties> {
+  try {
+    const { type, convertedFrom, ...facts } = await acceptFile(path, use);
+    const hasAlpha = facts.kind === 'picture' && facts.hasAlpha;
+    return { type, hasAlpha, convertedFrom, durationSeconds: null };
+  } catch (error) {
+    if (!(error instanceof UnusableFile)) throw error;
+    throw fieldError(error.code, field, error.message);
+  }
+}

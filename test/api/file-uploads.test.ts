@@ -196,7 +196,7 @@ describe('an upload', () => {
   ])('of %j is rejected with what to do, before it is sent', async (body, start, end) => {
     const answer = await gateway.call(signPath, { body });
     expect(answer).toMatchObject({ status: 415, body: { error: 'UNSUPPORTED_MEDIA_TYPE' } });
-    const { message = '' } = answer.body;
+    const { message } = answer.body;
     expect(message.startsWith(start), message).toBe(true);
     expect(message).toMatch(end);
   });

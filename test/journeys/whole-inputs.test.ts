@@ -56,7 +56,7 @@ describe('a recording by URL costs what it costs as an upload', () => {
     const bytes = await make();
     const { fileId } = await uploadFile(gateway, bytes);
     // A URL with a signature is copied; another one is measured by the provider.
-    const audioUrl = `${gateway.media.put(`/${name}?signature=x`.replaceAll(' ', '-'), bytes)}`;
+    const audioUrl = gateway.media.put(`/${name}?signature=x`.replaceAll(' ', '-'), bytes);
     const uploaded = await estimate('audio/transcribe', { fileId });
     expect(uploaded.status, uploaded.body.message).toBe(200);
     expect(uploaded.body.data.credits).toBeGreaterThan(0);

@@ -188,7 +188,8 @@ async function sendToOpenai(input: Record<string, unknown>): Promise<[Buffer, Bu
   };
   await provider.submit({ ...submission, input: input as never }).catch(() => {});
   const form = received.pop();
-  const read = async (name: string) => Buffer.from(await (form?.get(name) as File).arrayBuffer());
+  if (!form) throw new Error('the provider received no form');
+  const read = async (name: string) => Buffer.from(await (form.get(name) as File).arrayBuffer());
   return [await read('image[]'), await read('mask')];
 }
 
