@@ -86,7 +86,10 @@ interface StartProps extends ReadFile {
 
 function Start({ file, idempotencyKey, name, setName }: StartProps) {
   const [, navigate] = useLocation();
-  const [maxCredits, setMaxCredits] = useState(String(file.options['maxCredits'] ?? ''));
+  const [maxCredits, setMaxCredits] = useState(() => {
+    const max = file.options['maxCredits'];
+    return typeof max === 'number' ? String(max) : '';
+  });
   const { data: check, error } = useQuery({
     queryKey: ['bulk-estimate', idempotencyKey],
     queryFn: () => checkFile(file),
@@ -96,7 +99,7 @@ function Start({ file, idempotencyKey, name, setName }: StartProps) {
     mutationFn: () => {
       const shared = file.options['metadata'];
       const metadata = {
-        ...(shared as object | undefined),
+        ...(typeof shared === 'object' && shared),
         ...(name.trim() !== '' && { name: name.trim() }),
       };
       const options = {
