@@ -117,15 +117,21 @@ const limitFields = z.strictObject({
   concurrency: bulkOptions.concurrency.unwrap().optional(),
 });
 
+interface ResultListing {
+  format: 'ndjson' | 'csv';
+  bom: 'true' | 'false';
+  afterEnd: number;
+  takeTurn: () => Promise<() => void>;
+}
+
 /**
  * Yields the results after a number in portions, as NDJSON or CSV. `takeTurn` is awaited before each
  * portion, and returns the function that ends its turn.
  */
 async function* writeResults(
   bulk: BulkRecord,
-  { format, bom, afterEnd }: { format: 'ndjson' | 'csv'; bom: 'true' | 'false'; afterEnd: number },
+  { format, bom, afterEnd, takeTurn }: ResultListing,
   { bulkReads, bulkView }: Pick<Composition, 'bulkReads' | 'bulkView'>,
-  takeTurn: () => Promise<() => void>,
 ): AsyncGenerator<string> {
   if (format === 'csv') yield formatCsvHeader(resultColumns, bom);
   const portions = bulkReads.results(bulk, afterEnd);
@@ -328,9 +334,9 @@ export const studioBulk = defineSection('Bulk jobs', {
       ctx.set('Content-Disposition', `attachment; filename="${bulk.id}.${format}"`);
       ctx.type = format === 'csv' ? 'text/csv; charset=utf-8' : 'application/x-ndjson';
       ctx.status = 200;
-      const listing = { format, bom, afterEnd: Number(cursor) };
       const takeTurn = () => services.shares.takeTurn(ctx);
-      const results = writeResults(bulk, listing, services, takeTurn);
+      const listing = { format, bom, afterEnd: Number(cursor), takeTurn };
+      const results = writeResults(bulk, listing, services);
       ctx.body = Readable.from(results, { objectMode: false });
     },
   }),

@@ -24,7 +24,12 @@ export function formatResultRow(result: BulkResult): string {
   const failure = [error?.code, error && escapeFormula(error.message)];
   const files = [data && listUrls(data).join(' '), data && JSON.stringify(data)];
   return formatCsvRow([
-    ...[index, id, round, jobId, status, credits],
+    index,
+    id,
+    round,
+    jobId,
+    status,
+    credits,
     ...failure,
     ...files,
     Number(cursor),

@@ -402,14 +402,16 @@ it('results as CSV keep ids, start no formula, and begin with a byte order mark 
       WHERE bulk_id = $1 AND item_id = '-a'`,
     [bulkId],
   );
-  const read = async (query: string): Promise<string> => {
+  const readCsv = async (query: string): Promise<string> => {
     const response = await fetch(`${gateway.url}${path}/${bulkId}/results?format=csv${query}`, {
       headers: { authorization: `Bearer ${gateway.caller.key}` },
     });
     expect(response.headers.get('content-type')).toContain('text/csv');
     return Buffer.from(await response.arrayBuffer()).toString();
   };
-  const [head, ...lines] = (await read('')).split('\r\n').map((line) => line.replaceAll('"', '|'));
+  const [head, ...lines] = (await readCsv(''))
+    .split('\r\n')
+    .map((line) => line.replaceAll('"', '|'));
   expect(head).toBe(
     '|index|,|id|,|round|,|jobId|,|status|,|credits|,|errorCode|,|errorMessage|,|urls|,|data|,|cursor|',
   );

@@ -110,18 +110,18 @@ describe('studio in a pipe', () => {
   it('ends silently when its reader closes the pipe, and writes a file to it with --out -', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const program = `"${process.execPath}" clients/cli/main.ts`;
-    const run = (line: string) =>
+    const runShell = (line: string) =>
       promisify(exec)(line, {
         env: { STUDIO_API_URL: gateway.url, STUDIO_API_KEY: caller.key, DATA_DIR: '/nonexistent' },
         encoding: 'latin1',
       });
-    const head = await run(`${program} models --json | /usr/bin/head -c 20`);
+    const head = await runShell(`${program} models --json | /usr/bin/head -c 20`);
     expect(head.stdout).toHaveLength(20);
     expect(head.stderr).toBe('');
-    const image = await run(`${program} image "a lamp" --out -`);
+    const image = await runShell(`${program} image "a lamp" --out -`);
     expect(image.stdout.slice(1, 4)).toBe('PNG');
     expect(image.stderr).toMatch(/^job +job_/m);
-    await expect(run(`${program} image "a lamp" -n 2 --out -`)).rejects.toThrow(
+    await expect(runShell(`${program} image "a lamp" -n 2 --out -`)).rejects.toThrow(
       '--out - writes one file, but the result has 2',
     );
   });
@@ -166,22 +166,22 @@ describe('studio bulk', () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const mine = as(caller);
     const file = join(directory, 'table.csv');
-    const run = async (content: string, encoding: BufferEncoding, options = '') => {
+    const start = async (content: string, encoding: BufferEncoding, options = '') => {
       await writeFile(file, content, encoding);
       return mine(`bulk start ${file} ${options}`);
     };
     const rows =
       'id;use;prompt;numImages\r\na;image/generate;a 24" café;2\r\nz;image/generate;007;1\r\n';
-    const refused = await run(rows, 'latin1');
+    const refused = await start(rows, 'latin1');
     expect(refused).toMatchObject({ status: 1, stdout: '' });
     expect(refused.stderr).toMatch(
       /table\.csv: The file is not UTF-8: see line 2 after .*--encoding/,
     );
     const more = `${rows};;;\r\nb;image/generate;b;1;d\r\n`;
-    expect((await run(more, 'utf8')).stderr).toMatch(
+    expect((await start(more, 'utf8')).stderr).toMatch(
       /^studio: row 5 \(b\) has a cell in column 5/m,
     );
-    const started = await run(more, 'latin1', '--encoding windows-1252 --skip-invalid --watch');
+    const started = await start(more, 'latin1', '--encoding windows-1252 --skip-invalid --watch');
     expect(started.stderr).toMatch(/^1 empty row was skipped: 4\.\nskipped row 5 \(b\) has a cell/);
     expect(started.status).toBe(0);
     const { body } = await gateway.call('/api/v1/studio/jobs', { key: caller.key });
@@ -191,10 +191,10 @@ describe('studio bulk', () => {
       ['a 24" café', 7.8],
     ]);
     const item = (prompt: string) => JSON.stringify({ use: 'image/generate', body: { prompt } });
-    expect((await run(`${item('a')}\n{oops\n`, 'utf8')).stderr).toBe(
+    expect((await start(`${item('a')}\n{oops\n`, 'utf8')).stderr).toBe(
       'studio: line 2 is not valid JSON\n',
     );
-    expect((await run(`\uFEFF${item('a')}\n`, 'utf16le', '--estimate')).stdout).toMatch(
+    expect((await start(`\uFEFF${item('a')}\n`, 'utf16le', '--estimate')).stdout).toMatch(
       /^credits +3\.9$/m,
     );
   });

@@ -1,5 +1,5 @@
 /** Form that starts a bulk job from a file, after a check of its rows and of its price. */
-import { useMutation, useQuery, useQueryClient } from '@tanstack/react-query';
+import { useMutation, useQuery, useQueryClient, type QueryClient } from '@tanstack/react-query';
 import { useState, type SubmitEvent } from 'react';
 import { useLocation } from 'wouter';
 import {
@@ -37,18 +37,22 @@ interface Check {
   errors: RowError[];
 }
 
+async function readSchemas(client: QueryClient) {
+  const { data } = await client.ensureQueryData(capabilitiesQuery);
+  return new Map(data.map((capability) => [studioPath(capability), capability.request]));
+}
+
 /** Shows the form. */
 export function BulkForm() {
   const client = useQueryClient();
   const [name, setName] = useState('');
   const read = useMutation({
     mutationFn: async (chosen: File): Promise<ReadFile> => {
-      const readSchemas = async () => {
-        const { data } = await client.ensureQueryData(capabilitiesQuery);
-        return new Map(data.map((capability) => [studioPath(capability), capability.request]));
-      };
       const bytes = new Uint8Array(await chosen.arrayBuffer());
-      const file = await readItemsFile(bytes, { readSchemas, otherEncoding });
+      const file = await readItemsFile(bytes, {
+        readSchemas: () => readSchemas(client),
+        otherEncoding,
+      });
       return { file, idempotencyKey: newRequestKey() };
     },
     onMutate: (chosen) => setName(chosen.name.replace(/\.\w+$/, '')),
@@ -82,7 +86,10 @@ interface StartProps extends ReadFile {
 
 function Start({ file, idempotencyKey, name, setName }: StartProps) {
   const [, navigate] = useLocation();
-  const [maxCredits, setMaxCredits] = useState(String(file.options['maxCredits'] ?? ''));
+  const [maxCredits, setMaxCredits] = useState(() => {
+    const max = file.options['maxCredits'];
+    return typeof max === 'number' ? String(max) : '';
+  });
   const { data: check, error } = useQuery({
     queryKey: ['bulk-estimate', idempotencyKey],
     queryFn: () => checkFile(file),
@@ -91,7 +98,10 @@ function Start({ file, idempotencyKey, name, setName }: StartProps) {
   const start = useMutation({
     mutationFn: () => {
       const shared = file.options['metadata'];
-      const metadata = { ...(shared ?? {}), ...(name.trim() !== '' && { name: name.trim() }) };
+      const metadata = {
+        ...(typeof shared === 'object' && shared),
+        ...(name.trim() !== '' && { name: name.trim() }),
+      };
       const options = {
         metadata,
         ...(maxCredits !== '' && { maxCredits: Number(maxCredits) }),
@@ -117,7 +127,6 @@ function Start({ file, idempotencyKey, name, setName }: StartProps) {
       ? 'The file is not UTF-8, and was read as Windows-1252: check the letters with accents.'
       : null,
   ];
-  const problems = file.rows.length - listItems(file).length + (check?.invalid ?? 0);
   return (
     <form className="stack" aria-label="Start" onSubmit={submit}>
       {notes.map((note) => note && <p key={note}>{note}</p>)}
@@ -125,44 +134,55 @@ function Start({ file, idempotencyKey, name, setName }: StartProps) {
       <ItemsTable file={file} errors={check?.errors ?? []} />
       {!check && !error && <Loading />}
       {check && (
-        <>
-          <div className="halves">
-            <TextField label="Name" value={name} maxLength={512} change={setName} />
-            <TextField
-              label="Maximum credits"
-              hint="the bulk job stops before it charges more"
-              type="number"
-              min={0}
-              step="any"
-              value={maxCredits}
-              change={setMaxCredits}
-            />
-          </div>
-          <div className="price">
-            <p>
-              {problems > 0 && (
-                <strong className="wrong">
-                  {problems} of {file.rows.length} {file.noun}s cannot start.{' '}
-                </strong>
-              )}
-              {check.items} {check.items === 1 ? 'item' : 'items'},{' '}
-              <MostCredits credits={check.credits} />
-            </p>
-            <button
-              type="submit"
-              className="primary"
-              disabled={start.isPending || check.items === 0}
-            >
-              {start.isPending
-                ? 'Starting…'
-                : problems > 0
-                  ? `Start the other ${check.items}`
-                  : 'Start'}
-            </button>
-          </div>
-        </>
+        <StartRow
+          {...{ file, check, name, setName, maxCredits, setMaxCredits }}
+          isPending={start.isPending}
+        />
       )}
     </form>
+  );
+}
+
+interface StartRowProps extends Pick<StartProps, 'file' | 'name' | 'setName'> {
+  check: Check;
+  maxCredits: string;
+  setMaxCredits: (text: string) => void;
+  isPending: boolean;
+}
+
+/** Shows name, budget and price of the bulk job, and the button that starts it. */
+function StartRow(props: StartRowProps) {
+  const { file, check, name, setName, maxCredits, setMaxCredits, isPending } = props;
+  const problems = file.rows.length - listItems(file).length + check.invalid;
+  return (
+    <>
+      <div className="halves">
+        <TextField label="Name" value={name} maxLength={512} change={setName} />
+        <TextField
+          label="Maximum credits"
+          hint="the bulk job stops before it charges more"
+          type="number"
+          min={0}
+          step="any"
+          value={maxCredits}
+          change={setMaxCredits}
+        />
+      </div>
+      <div className="price">
+        <p>
+          {problems > 0 && (
+            <strong className="wrong">
+              {problems} of {file.rows.length} {file.noun}s cannot start.{' '}
+            </strong>
+          )}
+          {check.items} {check.items === 1 ? 'item' : 'items'},{' '}
+          <MostCredits credits={check.credits} />
+        </p>
+        <button type="submit" className="primary" disabled={isPending || check.items === 0}>
+          {isPending ? 'Starting…' : problems > 0 ? `Start the other ${check.items}` : 'Start'}
+        </button>
+      </div>
+    </>
   );
 }
 

@@ -1,4 +1,5 @@
 /** Table of the rows of a file before a bulk job starts. Cells that the API rejects are red. */
+import type { ReactNode } from 'react';
 import type { FileRow, ItemsFile, RowError } from '../../../items/items-file.ts';
 import { Table, type Column } from '../../parts/table.tsx';
 
@@ -20,7 +21,7 @@ export function ItemsTable({ file, errors }: { file: ItemsFile; errors: readonly
     { title: capitalize(file.noun), isNumber: true, cell: ({ number }) => number },
     ...['id', 'use', ...[...names].slice(0, shownMax.columns)].map((name) => ({
       title: name,
-      cell: (row: ShownRow) => <Cell row={row} name={name} />,
+      cell: (row: ShownRow) => renderCell(row, name),
     })),
     ...(wrong.size > 0 ? [problemColumn] : []),
   ];
@@ -46,7 +47,7 @@ const problemColumn: Column<ShownRow> = {
 const captionOf = (shown: number, { rows, noun }: ItemsFile): string =>
   `${shown} of ${rows.length} ${noun}s: the first ones, and those with problems`;
 
-function Cell({ row: { item, error }, name }: { row: ShownRow; name: string }) {
+function renderCell({ item, error }: ShownRow, name: string): ReactNode {
   const value = name === 'id' || name === 'use' ? item[name] : readBody(item.body)[name];
   const isWrong = error?.field === name || error?.field.startsWith(`${name}.`);
   return (

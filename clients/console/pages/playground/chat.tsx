@@ -51,17 +51,11 @@ export default function Chat() {
   const { isAtEnd, goToEnd } = useFollow(messages);
   return (
     <>
-      <div className="head">
-        <h1>Chat</h1>
-        <p className="hint">
-          The messages stay in this browser, also after you sign out, until you start a new chat.
-        </p>
-        {messages.length > 0 && (
-          <button type="button" disabled={chat.isPending} onClick={() => setMessages([])}>
-            New chat
-          </button>
-        )}
-      </div>
+      <ChatHead
+        isEmpty={messages.length === 0}
+        isPending={chat.isPending}
+        clear={() => setMessages([])}
+      />
       <ChatSettingsForm
         settings={settings}
         models={models}
@@ -105,8 +99,32 @@ export default function Chat() {
   );
 }
 
+interface ChatHeadProps {
+  isEmpty: boolean;
+  isPending: boolean;
+  clear: () => void;
+}
+
+function ChatHead({ isEmpty, isPending, clear }: ChatHeadProps) {
+  return (
+    <div className="head">
+      <h1>Chat</h1>
+      <p className="hint">
+        The messages stay in this browser, also after you sign out, until you start a new chat.
+      </p>
+      {!isEmpty && (
+        <button type="button" disabled={isPending} onClick={clear}>
+          New chat
+        </button>
+      )}
+    </div>
+  );
+}
+
 /** Distance from the end of the page within which it counts as scrolled to the end, in pixels. */
 const endPixels = 60;
+
+const scrollToEnd = (): void => scrollTo({ top: document.documentElement.scrollHeight });
 
 /**
  * Keeps the page scrolled to its end while messages arrive, unless the reader has scrolled up.
@@ -117,7 +135,7 @@ function useFollow(messages: readonly Message[]) {
   const follows = useRef(true);
   const goToEnd = (): void => {
     follows.current = true;
-    scrollTo({ top: document.documentElement.scrollHeight });
+    scrollToEnd();
   };
   useEffect(() => {
     const onScroll = (): void => {
@@ -128,12 +146,11 @@ function useFollow(messages: readonly Message[]) {
     addEventListener('scroll', onScroll, { passive: true });
     return () => removeEventListener('scroll', onScroll);
   }, []);
-  const { length } = messages;
+  const shownCount = useRef(0);
   useLayoutEffect(() => {
-    follows.current = true;
-  }, [length]);
-  useLayoutEffect(() => {
-    if (follows.current) goToEnd();
+    if (messages.length !== shownCount.current) follows.current = true;
+    shownCount.current = messages.length;
+    if (follows.current) scrollToEnd();
   }, [messages]);
   return { isAtEnd, goToEnd };
 }
@@ -168,12 +185,6 @@ function Composer({ messages, settings, isKnown, chat, send }: ComposerProps) {
       setPictures(pictures);
     });
   };
-  const sendOnEnter = (event: KeyboardEvent<HTMLTextAreaElement>): void => {
-    // While an input method composes a character, Enter accepts it.
-    if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return;
-    event.preventDefault();
-    event.currentTarget.form?.requestSubmit();
-  };
   return (
     <form className="card stack composer" onSubmit={submit}>
       <label>
@@ -196,6 +207,14 @@ function Composer({ messages, settings, isKnown, chat, send }: ComposerProps) {
       </div>
     </form>
   );
+}
+
+/** Sends the form on Enter. */
+function sendOnEnter(event: KeyboardEvent<HTMLTextAreaElement>): void {
+  // While an input method composes a character, Enter accepts it.
+  if (event.key !== 'Enter' || event.shiftKey || event.nativeEvent.isComposing) return;
+  event.preventDefault();
+  event.currentTarget.form?.requestSubmit();
 }
 
 /** Builds the request body. Empty settings are omitted, so that the model's defaults apply. */
