@@ -56,41 +56,29 @@ export function createCallPictures({ pool, storage }: { pool: DatabasePool; stor
     return toStorageReference(storageKey);
   }
 
-  async function read(storageKey: string): Promise<Sharp> {
-    const object = await storage.open(storageKey);
-    if (!object) throw new ProviderFailure('rejected', 'an input picture was deleted');
-    return sharp(await buffer(object.stream), { limitInputPixels: pixelsMax });
-  }
-
-  /** Returns the header of a stored picture; null for other texts and files. */
-  async function readPicture(value: Json | undefined, { organizationId }: PictureCall) {
-    const storageKey = typeof value === 'string' ? parseStorageReference(value) : null;
-    if (!storageKey?.startsWith(`${organizationId}/`)) return null;
-    const facts = await readMedia(createObjectSource(storage, storageKey));
-    return facts.kind === 'picture' ? { storageKey, ...facts } : null;
-  }
-
   /** Replaces a picture that is stored turned. */
   async function turn(value: Json, call: PictureCall): Promise<Json> {
-    const picture = await readPicture(value, call);
+    const picture = await readHeader(storage, value, call);
     if (!picture?.isTurned) return value;
     const { storageKey, type } = picture;
     const isJpeg = type.extension === 'jpg';
     const extension = isJpeg ? 'jpg' : 'png';
     const upright = { name: `upright ${storageKey}`, extension };
-    return storeCopy(call, upright, async () => encodeUpright(await read(storageKey), isJpeg));
+    return storeCopy(call, upright, async () =>
+      encodeUpright(await readPixels(storage, storageKey), isJpeg),
+    );
   }
 
   /** Replaces a mask by one of the size of the picture. */
   async function fitMask(value: Json, first: Json | undefined, call: PictureCall): Promise<Json> {
-    const mask = await readPicture(value, call);
-    const picture = await readPicture(first, call);
+    const mask = await readHeader(storage, value, call);
+    const picture = await readHeader(storage, first, call);
     if (!mask || !picture) return value;
     throwIfDifferent(mask, picture);
     const { width, height } = picture;
     const name = `mask ${mask.storageKey} ${width} ${height} ${call.maskArea ?? 'any'}`;
     return storeCopy(call, { name, extension: 'png' }, async () => {
-      const pixels = await read(mask.storageKey);
+      const pixels = await readPixels(storage, mask.storageKey);
       return decode(() => drawMask(pixels, { width, height }, call.maskArea));
     });
   }
@@ -120,6 +108,25 @@ export function createCallPictures({ pool, storage }: { pool: DatabasePool; stor
   };
 }
 export type CallPictures = ReturnType<typeof createCallPictures>;
+
+/** Opens the pixels of a stored picture. @throws ProviderFailure `rejected` if it was deleted */
+async function readPixels(storage: Storage, storageKey: string): Promise<Sharp> {
+  const object = await storage.open(storageKey);
+  if (!object) throw new ProviderFailure('rejected', 'an input picture was deleted');
+  return sharp(await buffer(object.stream), { limitInputPixels: pixelsMax });
+}
+
+/** Returns the header of a stored picture of the organization; null for other texts and files. */
+async function readHeader(
+  storage: Storage,
+  value: Json | undefined,
+  { organizationId }: PictureCall,
+) {
+  const storageKey = typeof value === 'string' ? parseStorageReference(value) : null;
+  if (!storageKey?.startsWith(`${organizationId}/`)) return null;
+  const facts = await readMedia(createObjectSource(storage, storageKey));
+  return facts.kind === 'picture' ? { storageKey, ...facts } : null;
+}
 
 /** Throws unless a mask has the aspect ratio of its picture. @throws ProviderFailure `rejected` */
 function throwIfDifferent(mask: Size, picture: Size): void {

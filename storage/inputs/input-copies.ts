@@ -100,11 +100,6 @@ export function createInputCopies(deps: InputCopiesDeps) {
   const { pool, storage, logger } = deps;
   const acquireSlot = createSlots();
 
-  async function removeCopy(storageKey: string): Promise<void> {
-    await storage.remove(storageKey);
-    await pool.query(command`DELETE FROM input_copy WHERE storage_key = ${storageKey}`);
-  }
-
   /** Downloads and stores one file. Calls `onRecorded` once its key is in the database. */
   async function copyFile(
     source: CopySource,
@@ -155,7 +150,7 @@ export function createInputCopies(deps: InputCopiesDeps) {
         async discard() {
           abortController.abort();
           // `sweep` later removes the copies that could not be removed here.
-          await Promise.allSettled(storageKeys.map(removeCopy));
+          await Promise.allSettled(storageKeys.map((key) => removeCopy(deps, key)));
         },
       };
     },
@@ -163,9 +158,18 @@ export function createInputCopies(deps: InputCopiesDeps) {
     /** Removes copies of settled jobs and old ones without a reservation. */
     async sweep(): Promise<IsolationReport> {
       const copies = await takeRemovable(pool);
-      return forEachIsolated(copies, ({ id }) => removeCopy(id), { subject: 'copy', logger });
+      return forEachIsolated(copies, ({ id }) => removeCopy(deps, id), { subject: 'copy', logger });
     },
   };
+}
+
+/** Removes a copy and its row. */
+async function removeCopy(
+  { pool, storage }: Pick<InputCopiesDeps, 'pool' | 'storage'>,
+  storageKey: string,
+): Promise<void> {
+  await storage.remove(storageKey);
+  await pool.query(command`DELETE FROM input_copy WHERE storage_key = ${storageKey}`);
 }
 
 /**

@@ -143,8 +143,7 @@ export function createRequestFiles({ storage, uploads, acceptFile }: RequestFile
       if (stream.truncated) throw fieldError('FILE_TOO_LARGE', field, 'the file is too large');
       const { type, hasAlpha, convertedFrom, durationSeconds } = await inspect(path);
       // The id is that of the bytes that were sent; a converted file has others.
-      const file = convertedFrom === null ? digest : await digestStream(createReadStream(path));
-      const { organizationId, keyId } = owner;
+      const file = convertedFrom ? await digestStream(createReadStream(path)) : digest;
       let storageKey: string | null = null;
       return {
         contentId: `file_${digest.sha256.slice(0, 32)}`,
@@ -154,15 +153,14 @@ export function createRequestFiles({ storage, uploads, acceptFile }: RequestFile
         durationSeconds,
         async store() {
           storageKey = await uploads.storeSpooled({
-            organizationId,
-            keyId,
+            organizationId: owner.organizationId,
+            keyId: owner.keyId,
             extension: type.extension,
             convertedFrom,
             path,
             ...file,
           });
-          const [, name = ''] = storageKey.split('/');
-          return { fileId: name.split('.')[0] ?? '', storageKey };
+          return { fileId: /file_\w+/.exec(storageKey)?.[0] ?? '', storageKey };
         },
         async discard() {
           await rm(path, { force: true });
