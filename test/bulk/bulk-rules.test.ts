@@ -217,7 +217,10 @@ describe('a number that is lowered below what is used', () => {
       'PUT',
     );
     expect(window.status, JSON.stringify(window.body)).toBe(200);
-    expect(await picture(key)).toMatchObject({ status: 429 });
+    expect(await picture(key)).toMatchObject({
+      status: 402,
+      body: { error: 'WINDOW_LIMIT_EXCEEDED' },
+    });
     const usage = await gateway.call('/api/v1/usage', { key });
     expect(usage.body).toMatchObject({ window: { limit: 1, remaining: 0 } });
     await gateway.cancel(running, key);
