@@ -138,7 +138,7 @@ function formatPricing({ cost }: ChatModel): ModelEntry['pricing'] {
 
 /** Formats a price per token without an exponent. Prices per million have at most six decimals. */
 const formatTokenPrice = (usdPerMillion: number): string =>
-  (usdPerMillion / 1e6).toFixed(12).replace(/\.?0+$/, '');
+  (usdPerMillion / 1e6).toFixed(12).replace(/(?:\.|(?<!0))0+$/, '');
 
 const sharedParameters = [
   'max_tokens',

@@ -3,7 +3,7 @@
  * Requests are checked against these rules before credits are reserved, and GET /studio/models
  * publishes the same rules.
  */
-import type { Json, JsonObject } from '../../domain/json.ts';
+import { asText, type Json, type JsonObject } from '../../domain/json.ts';
 import {
   countCharacters,
   formatAllowedValues,
@@ -28,7 +28,7 @@ export type PixelsMax = number | Readonly<Record<string, number>>;
 /** Returns the most pixels that a model delivers at a resolution. */
 export function findPixelsMax(max: PixelsMax, resolution: Json | undefined): number {
   if (typeof max === 'number') return max;
-  return max[String(resolution)] ?? Math.max(...Object.values(max));
+  return max[asText(resolution)] ?? Math.max(...Object.values(max));
 }
 
 /** Rules that map request fields to a provider's fields. All keys are names of request fields. */

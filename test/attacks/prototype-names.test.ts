@@ -50,7 +50,7 @@ const listRequests = (name: string): Sent[] => [
   { path: `/studio/jobs?metadata[${name}]=1` },
   { path: `/studio/jobs?type=${name}` },
   { path: `/studio/jobs/${name}/resume`, body: { from: name, bodies: { [name]: {} } } },
-  { path: '/keys', body: { name, scopes: [name] } },
+  { path: '/api-keys', body: { name, scopes: [name] } },
 ];
 
 it.each(names)('%s gets an answer, and no 500', async (name) => {

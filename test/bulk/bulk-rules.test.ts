@@ -91,7 +91,7 @@ describe('a command that starts items', () => {
       limited.key,
     );
     await untilBulk(bulkId, ({ done }) => done);
-    const rotated = await gateway.call<{ key: string }>(`/api/v1/keys/${limited.keyId}/rotate`, {
+    const rotated = await gateway.call<{ key: string }>(`/api/v1/api-keys/${limited.keyId}/rotate`, {
       body: { overlapSeconds: 600 },
     });
     expect(rotated.status, JSON.stringify(rotated.body)).toBe(200);
@@ -165,7 +165,7 @@ it('a bulk job whose key was rotated pauses at the budget that both keys share',
   const limited = await gateway.newKey({ limit: { credits: 5, per: 'month' } });
   const items = [art('[[slow:3s]] a lamp'), art('a lamp')];
   const { bulkId } = await accept({ items, concurrency: 1 }, limited.key);
-  const rotated = await gateway.call(`/api/v1/keys/${limited.keyId}/rotate`, {
+  const rotated = await gateway.call(`/api/v1/api-keys/${limited.keyId}/rotate`, {
     body: { overlapSeconds: 0 },
   });
   expect(rotated.status, JSON.stringify(rotated.body)).toBe(200);
@@ -198,7 +198,7 @@ describe('a number that is lowered below what is used', () => {
     const limited = await gateway.newKey({ limit: { credits: 20, per: 'total' }, jobsMax: 5 }, key);
     const running = await gateway.startImage({ prompt: '[[slow:60s]] a lamp' }, limited.key);
     const set = (body: object) =>
-      gateway.call(`/api/v1/keys/${limited.keyId}/limit`, { method: 'PUT', body, key });
+      gateway.call(`/api/v1/api-keys/${limited.keyId}/limit`, { method: 'PUT', body, key });
     const picture = (sender: string) =>
       gateway.call<Body>('/api/v1/studio/image/generate', {
         body: { prompt: 'a lamp' },
@@ -217,7 +217,10 @@ describe('a number that is lowered below what is used', () => {
       'PUT',
     );
     expect(window.status, JSON.stringify(window.body)).toBe(200);
-    expect(await picture(key)).toMatchObject({ status: 429 });
+    expect(await picture(key)).toMatchObject({
+      status: 402,
+      body: { error: 'WINDOW_LIMIT_EXCEEDED' },
+    });
     const usage = await gateway.call('/api/v1/usage', { key });
     expect(usage.body).toMatchObject({ window: { limit: 1, remaining: 0 } });
     await gateway.cancel(running, key);

@@ -627,8 +627,8 @@ const bulkCommands: Fault[] = [
   {
     name: 'one Idempotency-Key of a bulk job with another maxCredits gets the first bulk job',
     file: 'studio/bulk/bulk-intake.ts',
-    original: 'const body = { options, hash };',
-    planted: 'const body = { options: { ...options, maxCredits: 0 }, hash };',
+    original: 'stringifySorted({ options, hash })',
+    planted: 'stringifySorted({ options: { ...options, maxCredits: 0 }, hash })',
     tests: [bulkRules],
   },
   {
