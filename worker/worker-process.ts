@@ -47,7 +47,8 @@ export async function startWorkerProcess(
   const { webhookRelay } = createRelays(services, client, config);
   const workerConnection = await connectWorkers(config);
   const workers = await startStudioWorkers({ config, connection: workerConnection, services });
-  const { pool } = services;
+  const { pool, storage, usageSums } = services;
+  const databaseUrl = config.DATABASE_URL;
   const bulkWorkflows = createBulkWorkflows({ pool, client, config, logger });
   const bulkActions = createBulkActions({ pool, client, config, logger });
   const { workflowBuild } = workers;
@@ -61,15 +62,11 @@ export async function startWorkerProcess(
     state,
   });
   const stopArchiving = startArchiver({
-    sources: { databaseUrl: config.DATABASE_URL, pool: services.pool, storage: services.storage },
+    sources: { databaseUrl, pool, storage },
     logger,
     keptMonths: config.ARCHIVE_AFTER_MONTHS,
   });
-  const stopClosing = startDayCloser({
-    databaseUrl: config.DATABASE_URL,
-    usageSums: services.usageSums,
-    logger,
-  });
+  const stopClosing = startDayCloser({ databaseUrl, usageSums, logger });
   registerStateGauges({ config, services, connection, metrics, state });
   const metricsServer = await openMetricsServer(config, {
     metrics,

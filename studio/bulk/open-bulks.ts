@@ -3,7 +3,7 @@ import type { Client } from '@temporalio/client';
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
-import { formatDuration } from '../jobs/job-explanation.ts';
+import { formatDuration } from '../jobs/job-statement.ts';
 import { describeFailingTask, readWorkflow, type JobWorkflow } from '../jobs/job-workflow.ts';
 
 /** Schema of a bulk job with its counts. Amounts are micro-credits. */

@@ -4,6 +4,7 @@ import { keysOf, toResponse } from '../../domain/json.ts';
 import { z } from 'zod';
 import { finishStep } from '../pipelines/pipeline-requests.ts';
 import { pipelineStepId } from '../../domain/job-record.ts';
+import { formatDuration } from './job-statement.ts';
 import type { JobCall, JobRecord, JobCaller } from './job-reads.ts';
 import type { WebhookRecord, WebhookAttempt } from '../../webhooks/webhooks.ts';
 import type { JobWorkflow } from './job-workflow.ts';
@@ -377,13 +378,6 @@ export function explainJob(evidence: JobEvidence): string {
   }
 }
 
-export function formatDuration(ms: number): string {
-  const seconds = Math.max(0, ms) / 1000;
-  if (seconds < 120) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
-  const minutes = Math.round(seconds / 60);
-  return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
-}
-
 /**
  * Returns the longest time that a call of the job waited for a paused provider before it was sent,
  * in milliseconds.
@@ -431,12 +425,10 @@ function listProviders({ calls, job }: JobEvidence): string {
 
 function describeError(evidence: JobEvidence): string {
   const { error } = evidence.job;
-  const ids = evidence.calls.flatMap(({ providerRequestId: id }) => (id === null ? [] : [id]));
-  const requestIdNote = ids[0] === undefined ? '' : `; request id ${ids[0]}`;
-  const callNote =
-    evidence.calls.length === 0
-      ? 'no provider was called'
-      : `${listProviders(evidence)} was called${requestIdNote}`;
+  const id = evidence.calls.find(({ providerRequestId }) => providerRequestId)?.providerRequestId;
+  const requestIdNote = id ? `; request id ${id}` : '';
+  const called = `${listProviders(evidence)} was called${requestIdNote}`;
+  const callNote = evidence.calls.length === 0 ? 'no provider was called' : called;
   return `${error?.code}, ${(error?.message ?? '').replace(/\.$/, '')} (${callNote})`;
 }
 

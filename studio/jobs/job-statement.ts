@@ -131,3 +131,11 @@ function formatTime(timeMs: number): string {
   const isNear = Math.abs(timeMs - Date.now()) < 12 * 3_600_000;
   return `${isNear ? '' : `${iso.slice(0, 10)} `}${iso.slice(11, 16)} UTC`;
 }
+
+/** Formats a duration for sentences, such as `3.2 s`, `5 min` or `2 h`. */
+export function formatDuration(ms: number): string {
+  const seconds = Math.max(0, ms) / 1000;
+  if (seconds < 120) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
+  const minutes = Math.round(seconds / 60);
+  return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
+}

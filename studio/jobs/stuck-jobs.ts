@@ -3,7 +3,7 @@ import type { Client } from '@temporalio/client';
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
-import { formatDuration } from './job-explanation.ts';
+import { formatDuration } from './job-statement.ts';
 import { pipelineStepId } from '../../domain/job-record.ts';
 import { stepOfCall } from './job-reads.ts';
 import { describeFailingTask, readWorkflow, type JobWorkflow } from './job-workflow.ts';

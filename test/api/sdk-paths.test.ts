@@ -2,7 +2,10 @@
  * What OpenAI's and Anthropic's clients receive for every path below `/v1`, with base URLs in the spellings of their
  * users, and with errors.
  */
-import Anthropic, { NotFoundError as AnthropicNotFound } from '@anthropic-ai/sdk';
+import Anthropic, {
+  APIError as AnthropicError,
+  NotFoundError as AnthropicNotFound,
+} from '@anthropic-ai/sdk';
 import OpenAI, { APIError, NotFoundError, RateLimitError } from 'openai';
 import { describe, expect, it } from 'vitest';
 import { callerEndpoints } from '../harness/endpoints.ts';
@@ -108,7 +111,7 @@ describe('errors below /v1', () => {
   });
 
   it('reach the programs of Anthropic’s client with their type', async () => {
-    const list = await catchFailure(anthropic('', 'sk-wrong').models.list(), Anthropic.APIError);
+    const list = await catchFailure(anthropic('', 'sk-wrong').models.list(), AnthropicError);
     expect(list).toMatchObject({ status: 401, type: 'authentication_error' });
     const unknown = await catchFailure(anthropic('').models.retrieve('claude'), AnthropicNotFound);
     expect(unknown).toMatchObject({ type: 'not_found_error', error: { type: 'error' } });

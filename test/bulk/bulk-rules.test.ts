@@ -91,9 +91,12 @@ describe('a command that starts items', () => {
       limited.key,
     );
     await untilBulk(bulkId, ({ done }) => done);
-    const rotated = await gateway.call<{ key: string }>(`/api/v1/api-keys/${limited.keyId}/rotate`, {
-      body: { overlapSeconds: 600 },
-    });
+    const rotated = await gateway.call<{ key: string }>(
+      `/api/v1/api-keys/${limited.keyId}/rotate`,
+      {
+        body: { overlapSeconds: 600 },
+      },
+    );
     expect(rotated.status, JSON.stringify(rotated.body)).toBe(200);
     const { key } = rotated.body;
     const answer = await post(`/${bulkId}/resume`, { maxCredits: 8 }, { key });
