@@ -1052,6 +1052,11 @@ export interface components {
                 /** @enum {string} */
                 background?: "auto" | "transparent" | "opaque";
                 maskUrl?: (string) | components["schemas"]["StepReference"];
+                /**
+                 * @description Area of the mask that is edited, instead of what its pixels decide.
+                 * @enum {string}
+                 */
+                maskArea?: "white" | "transparent";
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
@@ -2025,6 +2030,8 @@ export interface components {
             contentType: string | null;
             sizeBytes: number | null;
             filename: string | null;
+            /** @description Format of an upload before it was converted to JPEG or PNG, e.g. `HEIC`; null for other files. */
+            convertedFrom: string | null;
             /** @description Mark of generated media in an artifact; null for an upload. */
             contentCredentials: ("provider" | "gateway" | "none") | null;
             /** @description False if an upload URL was created and no file has been uploaded yet. */
@@ -3335,7 +3342,13 @@ export interface components {
             quality?: "low" | "medium" | "high";
             /** @enum {string} */
             background?: "auto" | "transparent" | "opaque";
+            /** @description Picture with the aspect ratio of the first image, seen upright. Edited is the white area; if the mask has transparent pixels, the transparent area. */
             maskUrl?: string;
+            /**
+             * @description Area of the mask that is edited, instead of what its pixels decide.
+             * @enum {string}
+             */
+            maskArea?: "white" | "transparent";
             async?: boolean;
             /**
              * Format: uri
@@ -7197,7 +7210,7 @@ export interface operations {
                 model?: string;
                 /** @description Return only items whose request was sent with this API key. */
                 keyId?: string;
-                /** @description Return only items created at or after this time. */
+                /** @description Return only items created strictly after this time. */
                 after?: string;
                 /** @description Return only items created before this time. */
                 before?: string;
@@ -7260,7 +7273,7 @@ export interface operations {
                 model?: string;
                 /** @description Return only items whose request was sent with this API key. */
                 keyId?: string;
-                /** @description Return only items created at or after this time. */
+                /** @description Return only items created strictly after this time. */
                 after?: string;
                 /** @description Return only items created before this time. */
                 before?: string;
@@ -7940,7 +7953,10 @@ export interface operations {
                 "multipart/form-data": {
                     /** @description 1–10 images of up to 25 MB each, in fields named `image` or `image[]`. */
                     image: string[];
-                    /** Format: binary */
+                    /**
+                     * Format: binary
+                     * @description Picture with an alpha channel and the aspect ratio of the first image. Its transparent area is edited, whatever its colors.
+                     */
                     mask?: string;
                     prompt: string;
                     /** @example gpt-image-2 */
@@ -8499,7 +8515,7 @@ export interface operations {
                 model?: string;
                 /** @description Return only items whose request was sent with this API key. */
                 keyId?: string;
-                /** @description Return only items created at or after this time. */
+                /** @description Return only items created strictly after this time. */
                 after?: string;
                 /** @description Return only items created before this time. */
                 before?: string;
@@ -8535,7 +8551,7 @@ export interface operations {
                 model?: string;
                 /** @description Return only items whose request was sent with this API key. */
                 keyId?: string;
-                /** @description Return only items created at or after this time. */
+                /** @description Start of the period, inclusive: the report of a month and that of the next one neither overlap nor omit anything. */
                 after?: string;
                 /** @description Return only items created before this time. */
                 before?: string;

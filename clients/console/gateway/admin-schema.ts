@@ -628,6 +628,11 @@ export interface components {
                     failures: number;
                     lastError: string;
                 }[];
+                /** @description Workflow task that has failed and that Temporal retries; null if there is none. While it fails, the workflow does not continue. */
+                failingTask: {
+                    failures: number;
+                    lastError: string;
+                } | null;
                 workflowId: string;
                 /** @description Page of the workflow in the first Temporal UI of `TEMPORAL_UI_ORIGINS`; null if that setting is empty. */
                 url: string | null;
@@ -829,6 +834,11 @@ export interface components {
                     failures: number;
                     lastError: string;
                 }[];
+                /** @description Workflow task that has failed and that Temporal retries; null if there is none. While it fails, the workflow does not continue. */
+                failingTask: {
+                    failures: number;
+                    lastError: string;
+                } | null;
             } | null;
             reasons: string[];
         };
@@ -886,6 +896,11 @@ export interface components {
                     failures: number;
                     lastError: string;
                 }[];
+                /** @description Workflow task that has failed and that Temporal retries; null if there is none. While it fails, the workflow does not continue. */
+                failingTask: {
+                    failures: number;
+                    lastError: string;
+                } | null;
             } | null;
             /** @description Why it is open, since when, and what continues it. */
             why: string;
@@ -1205,7 +1220,7 @@ export interface operations {
                 search?: string;
                 /** @description Return only items of this model. */
                 model?: string;
-                /** @description Return only items created at or after this time. */
+                /** @description Return only items created strictly after this time. */
                 after?: string;
                 /** @description Return only items created before this time. */
                 before?: string;

@@ -44,6 +44,7 @@ class ImageEditStepBody(TypedDict):
     quality: NotRequired[Literal['low', 'medium', 'high']]
     background: NotRequired[Literal['auto', 'transparent', 'opaque']]
     maskUrl: NotRequired[str | StepReference]
+    maskArea: NotRequired[Literal['white', 'transparent']]
 
 
 class ImageEditStep(TypedDict):
@@ -469,6 +470,7 @@ class StudioEstimateStep(TypedDict):
     use: str
     model: str | None
     credits: float
+    maxCredits: float
     expectedCredits: float
 
 
@@ -476,6 +478,7 @@ class StudioEstimate(TypedDict):
     type: str
     model: str | None
     credits: float
+    maxCredits: float
     items: list[StudioEstimateItem]
     expectedCredits: NotRequired[float]
     steps: NotRequired[list[StudioEstimateStep]]
@@ -716,6 +719,7 @@ class File(TypedDict):
     contentType: str | None
     sizeBytes: int | None
     filename: str | None
+    convertedFrom: str | None
     contentCredentials: Literal['provider', 'gateway', 'none'] | None
     complete: bool
     url: str | None
@@ -2002,6 +2006,7 @@ ImageEditRequest = TypedDict(
         'quality': NotRequired[Literal['low', 'medium', 'high']],
         'background': NotRequired[Literal['auto', 'transparent', 'opaque']],
         'maskUrl': NotRequired[str],
+        'maskArea': NotRequired[Literal['white', 'transparent']],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
