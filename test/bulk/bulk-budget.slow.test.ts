@@ -19,7 +19,7 @@ const state = z.object({
   status: z.string(),
   stopReason: z.string().nullable(),
   done: z.boolean(),
-  items: z.array(z.looseObject({ index: z.number(), jobId: z.string().nullable() })),
+  items: z.array(z.looseObject({ index: z.number(), jobId: z.string() })),
 });
 type State = z.infer<typeof state>;
 
@@ -48,7 +48,7 @@ async function runBulk(seed: number): Promise<void> {
     VALUES (${bulkId}, ${organizationId}, ${keyId}, 'req', 'in_progress', ${draw(4)}, ${budget},
       ${prices.length}, ${prices.length}, ${estimated}, ${estimated})`);
   await pool.query(command`INSERT INTO bulk_item (bulk_id, index, type, request, price)
-    SELECT ${bulkId}, ordinality - 1, 'imageGenerate', '{}', price
+    SELECT ${bulkId}, ordinality - 1, 'imageGenerate', '{"prompt": "a pier"}', price
     FROM unnest(${sql.array(prices, 'int8')}) WITH ORDINALITY AS p (price, ordinality)`);
   const reads = createBulkReads(pool, createJobReads(pool));
   const seen = new Map<string, string>();
@@ -56,11 +56,27 @@ async function runBulk(seed: number): Promise<void> {
   const live = new Set<string>();
   const reserved = new Map<string, number>();
   let rejected: string[] = [];
-  let jobs = 0;
+  /** Jobs that were rejected, of which no run of the workflow knows. */
+  const unheard = new Set<string>();
   const ended = new Map<string, number>();
 
+  /** Returns the started items without a job that no run awaits, as lost-starts.ts finds them. */
+  async function findLost(): Promise<string[]> {
+    const started = await database.query<{ job_id: string }>(
+      `SELECT i.job_id FROM bulk_item i WHERE i.bulk_id = $1 AND i.state = 'running'
+        AND i.claimed_at < clock_timestamp() - interval '10 seconds'
+        AND NOT EXISTS (SELECT FROM job j WHERE j.id = i.job_id)`,
+      [bulkId],
+    );
+    return started.map(({ job_id: jobId }) => jobId).filter((jobId) => !live.has(jobId));
+  }
+
   async function advance(): Promise<State> {
-    const input = { bulkId, live: [...live], rejected, itemsMax: 8 };
+    const lost = Object.groupBy(await findLost(), (jobId) =>
+      unheard.has(jobId) ? 'rejected' : 'missing',
+    );
+    rejected.push(...(lost.rejected ?? []));
+    const input = { bulkId, missing: lost.missing ?? [], rejected, lost: [], itemsMax: 8 };
     rejected = [];
     const row = z.object({ state });
     return pool.oneFirst(sql.type(row)`SELECT bulk_advance(${sql.jsonb(input)}) AS state`);
@@ -93,12 +109,13 @@ async function runBulk(seed: number): Promise<void> {
     });
     if (result.verdict === 'reserved') reserved.set(jobId, amountMicro);
     else if (live.delete(jobId)) rejected.push(jobId);
+    else unheard.add(jobId);
   }
 
   async function start({ items }: State): Promise<void> {
     const planned = items.map(({ index, jobId }) => ({
       index,
-      jobId: jobId ?? `job_${seed}_${organizationId}_${(jobs += 1)}`,
+      jobId,
       // A price may have changed since the acceptance.
       price: random() < 0.2 ? draw(60) : (prices[index] ?? 1),
     }));
