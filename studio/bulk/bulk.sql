@@ -186,6 +186,7 @@ END $$;
 
 -- Counts what has ended, decides whether the bulk job goes on, and returns its state and the next
 -- items to plan. Input: {bulkId, missing, rejected, lost: ids of jobs (bulk_return_items), itemsMax}.
+-- Workers of 0.1.0 send `live` instead of `missing` and `lost`: the ids of the jobs whose end they await.
 CREATE FUNCTION bulk_advance(input jsonb) RETURNS json LANGUAGE plpgsql AS $$
 DECLARE b bulk; before bulk; caller json; gate record; event_id text; items json;
 BEGIN
@@ -193,6 +194,12 @@ BEGIN
   IF NOT FOUND THEN RETURN NULL; END IF;
   before := b;
   caller := bulk_caller(b.key_id);
+  IF input ? 'live' THEN
+    input := input || jsonb_build_object('lost', '[]'::jsonb, 'missing', (
+      SELECT coalesce(jsonb_agg(i.job_id), '[]') FROM bulk_item i
+        WHERE i.bulk_id = b.id AND i.state = 'running' AND NOT input->'live' ? i.job_id
+          AND i.claimed_at < clock_timestamp() - interval '10 seconds'));
+  END IF;
   b := bulk_return_items(b, input->'missing', input->'rejected', input->'lost');
   b := bulk_count_ends(b);
   b := bulk_stop(b, caller);

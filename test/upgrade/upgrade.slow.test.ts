@@ -99,6 +99,23 @@ async function continueOpenWork({ api, config, database, sandbox }: TestGateway)
   return jobs.map(({ plan }) => plan.jobId);
 }
 
+/**
+ * Counts the waiting items after a worker of 0.1.0, which sends `live`, finds two started items of
+ * the open bulk job without a job. The changes are rolled back.
+ */
+async function returnLostItems(query: TestGateway['database']['query']): Promise<object[]> {
+  await query('BEGIN');
+  await query(`UPDATE bulk_item SET state = 'running', job_id = 'job_lost' || index, claimed_at = now() - interval '1 minute'
+    WHERE state = 'waiting'`);
+  await query(`SELECT bulk_advance(jsonb_build_object('bulkId', id, 'live', '[]'::jsonb, 'rejected', '[]'::jsonb, 'itemsMax', 0))
+    FROM bulk WHERE completed_at IS NULL`);
+  const counts = await query(
+    `SELECT count(*)::integer AS items FROM bulk_item WHERE state = 'waiting'`,
+  );
+  await query('ROLLBACK');
+  return counts;
+}
+
 const files = readdirSync(import.meta.dirname).filter((name) => name.endsWith('.ndjson'));
 
 describe.each(files)('the database of %s', (file) => {
@@ -128,6 +145,7 @@ describe.each(files)('the database of %s', (file) => {
       },
     });
     const { query } = gateway.database;
+    expect(await returnLostItems(query)).toEqual([{ items: 2 }]);
     const open = await continueOpenWork(gateway);
     await query('UPDATE webhook SET url = $1', [gateway.receiver.at('/hook')]);
     const [reported] = await query<{ id: string }>('SELECT job_id AS id FROM webhook');
