@@ -5,7 +5,7 @@
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import { contentCredentials } from '../domain/job-record.ts';
-import { command, type DatabasePool } from '../platform/database.ts';
+import { command, isDatabaseUnavailable, type DatabasePool } from '../platform/database.ts';
 import { forEachIsolated, type IsolationReport } from '../platform/background.ts';
 import type { Logger } from '../platform/logger.ts';
 import { afterCursor, listedTimes, buildPage } from '../platform/record-lists.ts';
@@ -96,13 +96,18 @@ export function createStoredFiles({ pool, storage, logger }: StoredFilesDeps) {
   return {
     /** Returns the content type of a stored file and the name under which it is downloaded. */
     async describe(storageKey: string): Promise<{ contentType: string; filename: string }> {
-      const found = await pool.maybeOne(sql.type(fileDescription)`
+      const description = pool.maybeOne(sql.type(fileDescription)`
         SELECT content_type AS "contentType", regexp_replace(filename, '\\.[^.]*$', '') AS text
         FROM upload WHERE storage_key = ${storageKey}
         UNION ALL
         SELECT x.content_type, coalesce(j.request->>'title', j.request->>'prompt', j.request->>'text')
         FROM artifact x LEFT JOIN job j ON j.id = x.job_id WHERE x.storage_key = ${storageKey}
         LIMIT 1`);
+      // While Postgres is away, a file is served with the name and type of its storage key.
+      const found = await description.catch((error: unknown) => {
+        if (isDatabaseUnavailable(error)) return null;
+        throw error;
+      });
       const contentType = found?.contentType ?? contentTypeOf(storageKey);
       return { contentType, filename: buildFilename(storageKey, contentType, found?.text ?? '') };
     },

@@ -137,19 +137,21 @@ it('cancel after cancel of all items still cancels the running jobs', async () =
     return items[0]?.jobId != null && items;
   });
   await gateway.untilAccepted(item?.jobId ?? '');
-  const canceled = await Promise.all([
-    post(`/${bulkId}/cancel`, { items: 'all' }),
-    post(`/${bulkId}/cancel`, { items: 'waiting' }),
-  ]);
-  expect(canceled.map(({ status }) => status)).toEqual([200, 200]);
-  expect(await untilBulk(bulkId, ({ done }) => done)).toMatchObject({
-    status: 'canceled',
-    counts: { canceled: 1 },
-  });
+  // In one statement, so that the bulk job cannot end between the commands.
+  const { organizationId } = gateway.caller;
+  const commands = [true, false].map((all) =>
+    JSON.stringify({ command: 'cancel', bulkId, organizationId, all }),
+  );
+  await gateway.database.query('SELECT bulk_command($1), bulk_command($2)', commands);
   const rows = await gateway.database.query('SELECT cancels_running FROM bulk WHERE id = $1', [
     bulkId,
   ]);
   expect(rows).toEqual([{ cancels_running: true }]);
+  expect((await post(`/${bulkId}/cancel`)).status).toBe(200);
+  expect(await untilBulk(bulkId, ({ done }) => done)).toMatchObject({
+    status: 'canceled',
+    counts: { canceled: 1 },
+  });
 });
 
 it('an item that costs more than a whole window fails alone', async () => {
@@ -184,13 +186,15 @@ it('a bulk job whose key was rotated pauses at the budget that both keys share',
 
 describe('a number that is lowered below what is used', () => {
   it('of a bulk job stops starts, and no count', async () => {
-    const items = ['3s', '60s', '60s', '60s'].map((time) => art(`[[slow:${time}]] a lamp`));
+    const items = ['3s', '60s', '60s', '60s', '60s'].map((time) => art(`[[slow:${time}]] a lamp`));
     const { bulkId } = await accept({ items, concurrency: 4 });
     await untilBulk(bulkId, ({ counts }) => counts.running === 4);
-    const lowered = { concurrency: 1, maxCredits: 0.1, maxFailedPercent: 0 };
-    expect((await post(`/${bulkId}/resume`, lowered)).status).toBe(200);
+    expect((await post(`/${bulkId}/resume`, { concurrency: 1 })).status).toBe(200);
     const counted = await untilBulk(bulkId, ({ counts }) => counts.completed === 1);
-    expect(counted).toMatchObject({ counts: { running: 3 }, concurrency: 1 });
+    expect(counted).toMatchObject({ counts: { running: 3, waiting: 1 }, concurrency: 1 });
+    const lowered = { maxCredits: 0.1, maxFailedPercent: 0 };
+    expect((await post(`/${bulkId}/resume`, lowered)).status).toBe(200);
+    expect(await read(bulkId)).toMatchObject({ credits: { maxCredits: 0.1 } });
     await post(`/${bulkId}/cancel`, { items: 'all' });
     await untilBulk(bulkId, ({ done }) => done);
   });

@@ -19,7 +19,7 @@ let workers: StudioWorkers;
 /** Replaces the workers by those of another build: with an additional step, or without. */
 async function deploy(build: 'with a step' | 'without'): Promise<void> {
   await stop();
-  const before = '    outputs = plan.steps ?';
+  const before = '    if (plan.steps) {';
   const changes = [{ file: 'studio-job.ts', from: before, to: `${additionalStep}\n${before}` }];
   workers = await startStudioWorkers({
     config: gateway.config,

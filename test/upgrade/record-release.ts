@@ -8,9 +8,12 @@ import { readSchema } from '../../platform/migrations.ts';
 import { useOwnGateway } from '../harness/gateway.ts';
 import { until } from '../harness/until.ts';
 
-/** Secrets with which the recorded keys are read again. */
-const secrets = { KEY_PEPPER: 'pepper-of-the-recorded-database-of-a-release' };
-const gateway = useOwnGateway({ env: secrets }, 'never');
+/** Settings that the recorded keys and plans contain. The test of the upgrade uses them again. */
+const settings = {
+  KEY_PEPPER: 'pepper-of-the-recorded-database-of-a-release',
+  TASK_QUEUE_PREFIX: 'recorded-',
+};
+const gateway = useOwnGateway({ env: settings }, 'never');
 const operator = { actor: 'olga', reason: 'upgrade' };
 
 const item = (prompt: string) => ({ use: 'image/generate', body: { prompt } });
@@ -73,7 +76,7 @@ it('records the database', async () => {
   const tables = await gateway.database.query<{ name: string }>(`
     SELECT relname AS name FROM pg_class WHERE relkind = 'r' AND relnamespace = 'public'::regnamespace ORDER BY 1`);
   const lines = [
-    JSON.stringify({ functions: functions.statements, key: gateway.caller.key, ...secrets }),
+    JSON.stringify({ functions: functions.statements, key: gateway.caller.key, ...settings }),
   ];
   for (const { name } of tables) {
     const rows = await gateway.database.query<{ row: string }>(
