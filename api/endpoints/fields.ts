@@ -72,14 +72,8 @@ export const wholeNumber = (max: number) =>
       (value) => (typeof value === 'string' && /^\d{1,9}$/.test(value) ? Number(value) : value),
       z.number().int().min(1).max(max),
     )
-    .meta({
-      override: {
-        anyOf: [
-          { type: 'integer', minimum: 1, maximum: max },
-          { type: 'string', pattern: '^\\d{1,9}$' },
-        ],
-      },
-    });
+    // The override is merged into the number's schema, so it repeats `type`: an `anyOf` would still exclude strings.
+    .meta({ override: { type: ['integer', 'string'], pattern: '^\\d{1,9}$' } });
 
 /** Schema of `limit`, the page size of the operators' lists, in items. */
 export const pageLimit = z.coerce.number().int().min(1).max(200).default(50);

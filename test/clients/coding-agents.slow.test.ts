@@ -1,6 +1,6 @@
 /**
- * Claude Code and Codex from npm, with their default settings, in an empty home: each calls a tool that writes a file, and
- * answers with the tool's result. They reach no other host than the gateway.
+ * Claude Code and Codex from npm, with their default settings, in an empty home: each writes a file with a tool, reads it
+ * with another call, and answers with the result. They reach no other host than the gateway.
  */
 import { mkdir, readFile, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
@@ -54,8 +54,9 @@ function start(
 
 async function runClaudeCode(agent: Agent) {
   const { caller, model, folder } = agent;
-  const prompt = `[[tool:Write;file_path=${folder}/note.txt;content=high water]] note the tide`;
-  const args = ['-p', prompt, '--model', model, '--allowedTools', 'Write'];
+  const file = `file_path=${folder}/note.txt`;
+  const prompt = `[[tool:Write;${file};content=high water]] [[tool:Read;${file}]] note the tide`;
+  const args = ['-p', prompt, '--model', model, '--allowedTools', 'Write,Read'];
   const env = {
     ANTHROPIC_BASE_URL: gateway.url,
     ANTHROPIC_AUTH_TOKEN: caller.key,
@@ -64,12 +65,18 @@ async function runClaudeCode(agent: Agent) {
   return start('@anthropic-ai/claude-code/cli-wrapper.cjs', args, { folder, env });
 }
 
-/** Tool with which Codex writes a file, and its input, by model. Other models have a shell. */
-const codexTools: Readonly<Record<string, string>> = {
-  'gpt-5.5':
-    'apply_patch;input=*** Begin Patch\n*** Add File: note.txt\n+high water\n*** End Patch',
-  'gpt-5.6-sol': 'exec;input=text(await tools.exec_command({cmd: "echo high water > note.txt"}))',
+const writeCommand = 'echo high water > note.txt';
+const readCommand = 'cat note.txt';
+const inScript = (command: string) =>
+  `exec;input=text((await tools.exec_command({cmd: "${command}"})).output)`;
+const patch = '*** Begin Patch\n*** Add File: note.txt\n+high water\n*** End Patch';
+
+/** Tools with which Codex writes and reads a file, and their input, by model. */
+const codexTools: Readonly<Record<string, readonly string[]>> = {
+  'gpt-5.5': [`apply_patch;input=${patch}`, `exec_command;cmd=${readCommand}`],
+  'gpt-5.6-sol': [inScript(writeCommand), inScript(readCommand)],
 };
+const shellTools = [`exec_command;cmd=${writeCommand}`, `exec_command;cmd=${readCommand}`];
 
 async function runCodex(agent: Agent) {
   const { caller, model, folder } = agent;
@@ -78,9 +85,9 @@ async function runCodex(agent: Agent) {
   const provider = `name = "Gateway"\nbase_url = "${gateway.url}/v1"\nenv_key = "KEY"\nwire_api = "responses"`;
   const config = `model = "${model}"\nmodel_provider = "gateway"\n[model_providers.gateway]\n${provider}\n`;
   await writeFile(join(home, 'config.toml'), config);
-  const call = codexTools[model] ?? 'exec_command;cmd=echo high water > note.txt';
+  const calls = (codexTools[model] ?? shellTools).map((call) => `[[tool:${call}]]`);
   const args = ['exec', '--skip-git-repo-check', '--dangerously-bypass-approvals-and-sandbox'];
-  const prompt = `[[tool:${call}]] note the tide`;
+  const prompt = `${calls.join(' ')} note the tide`;
   return start('@openai/codex/bin/codex.js', [...args, prompt], {
     folder,
     env: { KEY: caller.key },
@@ -91,12 +98,20 @@ describe.each([
   [
     'Claude Code',
     runClaudeCode,
-    ['claude-sonnet-5', 'claude-opus-5', 'gpt-5-mini', 'grok-4.7', 'gemini-3.5-flash'],
+    [
+      'claude-sonnet-5',
+      'claude-opus-5',
+      'gpt-5-mini',
+      'grok-4.7',
+      'gemini-3.5-flash',
+      // A model that does not reason.
+      'gpt-4.1-mini',
+    ],
   ],
-  ['Codex', runCodex, ['gpt-5-mini', 'gpt-5.5', 'gpt-5.6-sol', 'claude-sonnet-5']],
+  ['Codex', runCodex, ['gpt-5-mini', 'gpt-5.5', 'gpt-5.6-sol', 'claude-sonnet-5', 'gpt-4.1-mini']],
 ] as const)('%s', (_name, run, models) => {
   it.for<string>(models)(
-    'writes a file with a tool, and answers (%s)',
+    'writes and reads a file with tools, and answers (%s)',
     { timeout: 300_000 },
     async (model, { skip }) => {
       if (missing !== null) skip(missing);
@@ -108,12 +123,12 @@ describe.each([
       const { status, stdout, stderr } = await run(agent);
       expect({ status, stdout, stderr: status === 0 ? '' : stderr }).toMatchObject({
         status: 0,
-        stdout: expect.stringContaining('The tool said:'),
+        stdout: expect.stringMatching(/The tool said:[^]*high water/),
         stderr: '',
       });
       expect(await readFile(join(agent.folder, 'note.txt'), 'utf8')).toMatch(/^high water\n?$/);
       const chats = await untilAllSettled(gateway, agent.caller);
-      expect(chats.length).toBeGreaterThanOrEqual(2);
+      expect(chats.length).toBeGreaterThanOrEqual(3);
       expect(new Set(chats.map(({ state }) => state))).toEqual(new Set(['charged']));
     },
   );

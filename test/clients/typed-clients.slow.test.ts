@@ -65,18 +65,21 @@ describe('the strict types of Python', () => {
 });
 
 describe('openai-java and anthropic-java', () => {
+  // For programs of seconds, the optimizing compiler and parallel collectors cost more than they save.
+  const JAVA_TOOL_OPTIONS = '-XX:TieredStopAtLevel=1 -XX:+UseSerialGC';
+  const options = { env: { ...process.env, JAVA_TOOL_OPTIONS }, timeout: 240_000 };
   const { installation, testWith } = useInstallation('java-clients', async (place) => {
     const pom = ['-f', join(folder, 'java', 'pom.xml')];
     const output = `-DoutputDirectory=${join(place, 'lib')}`;
-    await run('mvn', ['-q', '-B', ...pom, 'dependency:copy-dependencies', output]);
+    await run('mvn', ['-q', '-B', ...pom, 'dependency:copy-dependencies', output], options);
   });
 
   testWith('validate each answer, and show the text of errors', async () => {
     const { place } = installation;
     const classes = ['-cp', [join(place, 'lib', '*'), place].join(delimiter)];
-    await run('javac', [...classes, '-d', place, join(folder, 'java', 'Calls.java')]);
+    await run('javac', [...classes, '-d', place, join(folder, 'java', 'Calls.java')], options);
     const { url, caller } = gateway;
-    const { stdout } = await run('java', [...classes, 'Calls', url, caller.key]);
+    const { stdout } = await run('java', [...classes, 'Calls', url, caller.key], options);
     expect(stdout.trim().split('\n')).toEqual([
       'You said: hi',
       'You said: hi',
