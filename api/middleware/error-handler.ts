@@ -103,7 +103,10 @@ export function toGatewayError(error: unknown): GatewayError {
 
 function sendError(ctx: Context, error: GatewayError): void {
   const { errorFormat = 'service', requestId } = ctx.state;
-  ctx.status = getStatus(error.code, errorFormat);
+  // The specification (§4.1) has 400 for an unknown model at its path of chat completions; below `/v1`,
+  // the base URL of SDKs, it is the 404 that their programs expect.
+  const isSpecified = ctx.originalUrl.startsWith('/api/v1/chat/');
+  ctx.status = getStatus(error.code, isSpecified ? 'service' : errorFormat);
   if (error.retryAfterSeconds !== undefined)
     ctx.set('Retry-After', String(error.retryAfterSeconds));
   if (error.code === 'Unauthorized') ctx.set('WWW-Authenticate', 'Bearer');

@@ -102,6 +102,7 @@ async function sendRejected(bench: Bench, request: Request): Promise<Answer<Loos
 
 /** Codes of OpenAI on the alias of chat, for errors on which its clients act, and the specified ones. */
 const specifiedCodes: Record<string, string> = {
+  model_not_found: 'UNKNOWN_MODEL',
   insufficient_quota: 'INSUFFICIENT_CREDITS',
   rate_limit_exceeded: 'Rate limit exceeded. Please slow down.',
 };
@@ -110,7 +111,7 @@ const specifiedCodes: Record<string, string> = {
 function inServiceShape(answer: Answer<Loose>): Answer<Loose> {
   const { error } = answer.body;
   if (typeof error !== 'object' || error === null || !('code' in error)) return answer;
-  if (error.code === 'Unauthorized') return { ...answer, body: { error: 'Unauthorized' } };
+  if (error.code === 'invalid_api_key') return { ...answer, body: { error: 'Unauthorized' } };
   const code = specifiedCodes[String(error.code)] ?? error.code;
   return { ...answer, body: { ...answer.body, error: code } };
 }
