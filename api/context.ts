@@ -42,6 +42,8 @@ export interface RequestState {
   endTurn?: () => void;
   /** Error format of the SDK or of the endpoint; by default `service`. */
   errorFormat?: ErrorFormat;
+  /** True if the path of the request begins with `/v1`, or with no version, as SDKs send it. */
+  isSdkPath?: boolean;
 }
 
 /** Request with its state, its response and the matched routes. */

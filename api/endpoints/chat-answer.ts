@@ -79,7 +79,7 @@ export async function answerChat(
     await sendKeptAlive(ctx, answer, { keepaliveMs: config.COMPATIBLE_KEEPALIVE_MS, logger });
     return;
   }
-  const opened = await beginChat(call, services);
+  const opened = await withRenamedFields(() => beginChat(call, services), format.rename);
   if ('body' in opened) {
     ctx.status = 200;
     ctx.body = opened.body;

@@ -6,7 +6,6 @@ import { exactFields, repairAnswers, type ChatRequest } from '../../chat/formats
 import { idempotencyHeader } from '../http/request-headers.ts';
 import type { EndpointDescription } from './description.ts';
 import { defineEndpoint, rawResponse, type Endpoint } from './endpoint.ts';
-import { withRenamedFields } from './openai/field-names.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { buildOrder } from '../../chat/orders.ts';
 import { dataSchema, toData } from './fields.ts';
@@ -103,10 +102,7 @@ export function defineChatEndpoint({
       'OUTCOME_UNKNOWN',
     ],
     handle: (call, services) =>
-      withRenamedFields(
-        () => answerChat(call, { presentation: presentation(), rename }, services),
-        rename,
-      ),
+      answerChat(call, { presentation: presentation(), rename }, services),
   });
 }
 

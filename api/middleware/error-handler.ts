@@ -105,7 +105,7 @@ function sendError(ctx: Context, error: GatewayError): void {
   const { errorFormat = 'service', requestId } = ctx.state;
   // The specification (§4.1) has 400 for an unknown model at its path of chat completions; below `/v1`,
   // the base URL of SDKs, it is the 404 that their programs expect.
-  const isSpecified = ctx.originalUrl.startsWith('/api/v1/chat/');
+  const isSpecified = ctx.path.startsWith('/api/v1/chat/') && !ctx.state.isSdkPath;
   ctx.status = getStatus(error.code, isSpecified ? 'service' : errorFormat);
   if (error.retryAfterSeconds !== undefined)
     ctx.set('Retry-After', String(error.retryAfterSeconds));

@@ -32,7 +32,10 @@ export function resolveSdkPaths(endpoints: readonly SdkEndpoint[]): Middleware {
     if (path === ctx.path) return next();
     const isShort = /^\/+v1(?:\/|$)/.test(ctx.path);
     if (!isShort && !patterns.some((pattern) => pattern.test(path))) return next();
-    if (!/^\/+api\//.test(ctx.path)) ctx.state.errorFormat = findSdkFormat(ctx);
+    if (!/^\/+api\//.test(ctx.path)) {
+      ctx.state.isSdkPath = true;
+      ctx.state.errorFormat = findSdkFormat(ctx);
+    }
     ctx.path = path;
     return next();
   };

@@ -140,7 +140,7 @@ describe('a request to Anthropic’s messages endpoint', () => {
     expect([empty.status, empty.body.details[0]?.path]).toEqual([400, 'model']);
     await expect(
       clients.anthropic.messages.countTokens({ model: 'nothing', messages: say('x') }),
-    ).rejects.toMatchObject({ status: 400 });
+    ).rejects.toMatchObject({ status: 404 });
     expect(await readChats(gateway, clients.caller)).toEqual([]);
   });
 });

@@ -127,6 +127,7 @@ describe('the request to the upstream', () => {
       temperature: 0.5,
       stop_sequences: ['END'],
       metadata: { user_id: 'u1' },
+      thinking: { type: 'disabled' },
       tools: [weather],
       tool_choice: { type: 'auto', disable_parallel_tool_use: true },
     });

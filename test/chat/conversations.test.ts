@@ -420,7 +420,7 @@ const optionRows: Row[] = [
   [
     'drops settings of tools without tools',
     '/messages',
-    { ...say, tools: [], tool_choice: { type: 'any' }, stop_sequences: [], mcp_servers: [] },
+    { ...say, tools: [], tool_choice: { type: 'auto' }, stop_sequences: [], mcp_servers: [] },
     { [gpt]: withoutTools, [claude]: withoutTools },
   ],
 ];

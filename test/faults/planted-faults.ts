@@ -100,9 +100,9 @@ const money: Fault[] = [
   },
   {
     name: 'the CSV of usage has a formula that begins with an at sign',
-    file: 'api/endpoints/usage-summary.ts',
-    original: '/^[=+\\-@\\t]/',
-    planted: '/^[=+\\-\\t]/',
+    file: 'api/http/csv.ts',
+    original: '/^[=+\\-@\\t\\r]/',
+    planted: '/^[=+\\-\\t\\r]/',
     tests: ['test/journeys/metadata.test.ts'],
   },
   {
@@ -989,8 +989,8 @@ const chat: Fault[] = [
   {
     name: 'the start of a key at the end of a long message is shown',
     file: 'chat/upstream-failures.ts',
-    original: "      .replaceAll(secrets, '…')\n",
-    planted: "      .slice(0, messageLengthMax)\n      .replaceAll(secrets, '…')\n",
+    original: "    .replaceAll(secrets, '…')\n",
+    planted: "    .slice(0, messageLengthMax)\n    .replaceAll(secrets, '…')\n",
     tests: ['test/chat/openai-client.test.ts'],
   },
 ];
