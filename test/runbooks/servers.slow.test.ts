@@ -59,6 +59,8 @@ const startWaiting = async (prompt: string): Promise<string> => {
 it('replay-failure.md: jobs from before the deployment continue once the old build runs again', async () => {
   const { stack, notify } = gateway;
   const [before, still] = [await startWaiting('a crane before'), await startWaiting('another one')];
+  // The operator acts before the sweeper resets the jobs.
+  stack.configure({ SWEEP_INTERVAL_MS: '3600000' });
   await gateway.restart('worker', build);
   const since = await gateway.scrape();
   expect(await notify(before)).toBe(200);
@@ -78,10 +80,12 @@ it('replay-failure.md: jobs from before the deployment continue once the old bui
     await expect.poll(() => page.run('temporal workflow list')).toContain(before);
     expect(await gateway.readState(before)).toMatchObject({ entries: ['reserve'] });
 
+    stack.configure({ SWEEP_INTERVAL_MS: '500' });
     await gateway.restart('worker');
     await gateway.untilState(before, states.paid);
     expect(await page.run(replay, { status: 1 })).toContain(`${fromNewBuild} videoGenerate`);
     const put = { 'job_…': fromNewBuild };
+    await page.run('temporal workflow reset', { put });
     await page.run('temporal workflow terminate', { put });
     const settled = await page.admin('resettle', put);
     expect(settled).toContain('taken_up');

@@ -194,9 +194,8 @@ describe('studio bulk', () => {
     expect((await start(`${item('a')}\n{oops\n`, 'utf8')).stderr).toBe(
       'studio: line 2 is not valid JSON\n',
     );
-    expect((await start(`\uFEFF${item('a')}\n`, 'utf16le', '--estimate')).stdout).toMatch(
-      /^credits +3\.9$/m,
-    );
+    const wide = await start(`\uFEFF${item('a lamp')}\n`, 'utf16le', '--estimate');
+    expect(wide.stdout).toMatch(/^credits +3\.9$/m);
   });
 
   it('shows invalid items, stops, resumes and cancels', async () => {
