@@ -423,7 +423,7 @@ it('results as CSV keep ids, start no formula, and begin with a byte order mark 
       /^1,\|-a\|,1,\|job_\w+\|,\|failed\|,0,\|PROVIDER_REJECTED_INPUT\|,\|'=cmd\|'a\|,,,\d$/,
     ),
   );
-  expect(await read('&bom=true')).toMatch(/^\uFEFF"index","id"/);
+  expect(await readCsv('&bom=true')).toMatch(/^\uFEFF"index","id"/);
 });
 
 it('a pipeline is an item like any other', async () => {

@@ -169,7 +169,7 @@ describeInBrowser('the pages of the console', () => {
   it.each<Journey>([
     [
       'a job runs again and opens in the playground',
-      'jobs/:failed',
+      'jobs/:completed',
       [
         ['button', /^Run again/, 'Enter'],
         ['button', 'Open in the playground', 'Enter'],
