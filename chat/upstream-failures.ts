@@ -3,7 +3,7 @@ import { GatewayError } from '../domain/errors.ts';
 import { parseExact } from '../domain/exact-numbers.ts';
 import { asRecord, asText, isRecord } from '../domain/json.ts';
 import { parseRetryAfter } from '../providers/error-responses.ts';
-import { findUnsentCode } from '../platform/connections.ts';
+import { findUnsentCode } from '../platform/connector.ts';
 
 /** Error that a provider reported. A field is empty if the provider did not send it. */
 interface ErrorReport {

@@ -14,7 +14,7 @@ import { chatProviders, type ChatProtocol as ProtocolName } from './chat-provide
 import { getKind, type ChatModel } from './models.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
-import { createConnector } from '../platform/connections.ts';
+import { createConnector } from '../platform/connector.ts';
 import { correlation } from '../platform/logger.ts';
 import { createShares, type Shares } from '../platform/shares.ts';
 import { anthropicProtocol, openaiProtocol } from './protocols/chat-protocols.ts';

@@ -2,7 +2,7 @@
 import type { Readable } from 'node:stream';
 import { Agent, request, type Dispatcher, type FormData } from 'undici';
 import { ProviderFailure } from '../domain/provider-failure.ts';
-import { createConnector, findUnsentCode } from '../platform/connections.ts';
+import { createConnector, findUnsentCode } from '../platform/connector.ts';
 
 /** Response of a provider. The adapter reads its body. */
 export interface ProviderResponse {

@@ -102,7 +102,7 @@ async function checkUpload<Facts extends AcceptedFacts>(
   }
 }
 
-/** Returns the memory of a process in bytes; 0 if it has ended, or the system does not tell. */
+/** Returns the memory of a process in bytes; 0 if it has ended or cannot be read. */
 async function readMemoryBytes(pid: number | undefined): Promise<number> {
   const text = await readFile(`/proc/${pid}/statm`, 'latin1').catch(() => '');
   return Number(text.split(' ')[1] ?? 0) * pageBytes;

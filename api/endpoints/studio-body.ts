@@ -142,7 +142,7 @@ async function receiveDataUrls(
   };
 }
 
-/** Returns the use of the file in a field, which the field's name tells: `imageUrls.0`, `videoUrl`. */
+/** Returns the use of the file in a field, by the name of the field: `imageUrls.0`, `videoUrl`. */
 function findUse(path: string): MediaUse | undefined {
   const [, medium = ''] = /(?:^|\.)(image|mask|video|audio)Urls?(?:\.\d+)?$/.exec(path) ?? [];
   const uses: Readonly<Record<string, MediaUse>> = { ...inputUses, mask: 'picture' };

@@ -1,4 +1,4 @@
-/** Rejections of providers: what is too long, whose field is wrong, and what is only too much per minute. */
+/** Rejections of providers: prompts that are too long, wrong fields, and limits of tokens per minute. */
 import { describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 import { postChat } from './raw-chat.ts';

@@ -1264,14 +1264,14 @@ const providers: Fault[] = [
   },
   {
     name: 'a paid call is sent again after its connection was reset',
-    file: 'platform/connections.ts',
+    file: 'platform/connector.ts',
     original: "'ERR_INVALID_ARG_TYPE']",
     planted: "'ERR_INVALID_ARG_TYPE', 'UND_ERR_SOCKET', 'ECONNRESET']",
     tests: ['test/providers/unsent-calls.test.ts', 'test/journeys/audio-failures.test.ts'],
   },
   {
     name: 'a call whose TLS handshake failed counts as perhaps sent',
-    file: 'platform/connections.ts',
+    file: 'platform/connector.ts',
     original: 'if (result[0]) connectErrors.add',
     planted: "if (result[0] && 'port' in result[0]) connectErrors.add",
     tests: ['test/providers/unsent-calls.test.ts'],
