@@ -110,3 +110,18 @@ export function formatSlonikUrl(address: DatabaseAddress): string {
   const path = `${credentials}@${encode(host)}:${port}/${encode(database ?? '')}`;
   return `postgres://${path.replace(/^@/, '')}?${query.toString()}`;
 }
+
+/**
+ * Returns an error that says which setting PgBouncer needs, if a pooler rejected the parameters of a
+ * connection; else null.
+ */
+export function explainPoolerRefusal(error: unknown): Error | null {
+  const isRefused =
+    error instanceof Error && error.message.includes('unsupported startup parameter');
+  if (!isRefused) return null;
+  return new Error(
+    'DATABASE_URL: the pooler rejects the parameters of the connection; PgBouncer needs' +
+      ' ignore_startup_parameters = statement_timeout, idle_in_transaction_session_timeout, options',
+    { cause: error },
+  );
+}
