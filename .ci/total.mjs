@@ -58,6 +58,6 @@ for (const { name, error } of failures) {
   console.log(`failed: ${name}\n${shorten(error)}\n`);
 }
 if (tooFlaky) console.log(`failed: at most ${flakyMax} file may be flaky (found ${flaky.length})`);
-for (const name of flaky) console.log(`flaky: ${name}`);
+for (const name of flaky) console.log(`flaky: ${pathOf({ name })}`);
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed === 0 && passed > 0 && !tooFlaky ? 0 : 1;

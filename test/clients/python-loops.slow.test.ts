@@ -42,7 +42,7 @@ it.concurrent.for([
   },
 ])(
   'run to their answers with $model $options, and are charged for each turn',
-  { timeout: 300_000 },
+  { timeout: 600_000 },
   async ({ model, options, expected, chats: count }, { skip }) => {
     if (missing !== null) skip(missing);
     const caller = await gateway.newCaller({ credits: 1000 });
