@@ -6,7 +6,7 @@ import type { Client } from '@temporalio/client';
 import type { WebhookRelay } from '../webhooks/relay.ts';
 import type { Services } from '../process/services.ts';
 import type { BulkActions } from '../studio/jobs/bulk-actions.ts';
-import type { BulkWorkflows } from '../studio/bulk/bulk-workflow.ts';
+import type { BulkWorkflows } from '../studio/bulk/bulk-execution.ts';
 import type { Config } from '../platform/config.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 import { resetFailingWorkflows } from '../studio/jobs/failing-workflows.ts';

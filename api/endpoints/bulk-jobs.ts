@@ -1,7 +1,7 @@
 /** /api/v1/studio/bulk: starts, gets, lists and changes bulk jobs. */
 import { isArchived } from '../../ledger/ledger-reads.ts';
 import { formatJsonLine } from '../../domain/event-lines.ts';
-import { PassThrough, Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
@@ -268,8 +268,9 @@ export const studioBulk = defineSection('Bulk jobs', {
       const waitMs = parsePreferredWaitMs(ctx, (query.wait ?? 0) * 1000, longPollMaxMs);
       if (waitMs === 0 || bulk.completed_at !== null) return showBulk(ctx, bulk, services);
       ctx.state.endTurn?.();
-      const awaited = await services.bulkFeed.awaitEnd(bulk, waitMs, closedSignal(ctx));
-      return showBulk(ctx, awaited, services);
+      const { organizationId } = call.caller;
+      const awaited = { organizationId, id: bulk.id, signal: closedSignal(ctx) };
+      return showBulk(ctx, (await services.bulkWaits.awaitEnd(awaited, waitMs)) ?? bulk, services);
     },
   }),
 
@@ -360,10 +361,12 @@ export const studioBulk = defineSection('Bulk jobs', {
     errors: ['BULK_NOT_FOUND', 'JOB_ARCHIVED'],
     async handle({ ctx, ...call }, services) {
       const bulk = await findBulk(call, services);
-      const events = new PassThrough();
-      const { keyId } = call.caller;
-      services.bulkFeed.follow(bulk, { keyId, sessionId: ctx.state.sessionId, events });
-      respondWithEvents(ctx, events);
+      const listCurrent = () => Promise.resolve([bulk]);
+      await respondWithEvents(
+        ctx,
+        { caller: call.caller, id: bulk.id, listCurrent },
+        services.bulkFeed,
+      );
     },
   }),
 

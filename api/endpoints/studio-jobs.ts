@@ -150,7 +150,7 @@ export const studioJobs = defineSection('Jobs', {
       if (waitMs === 0 || job.status !== 'open') return buildJobResponse(ctx, view, job);
       ctx.state.endTurn?.();
       const signal = closedSignal(ctx);
-      const awaited = await jobWaits.awaitEnd({ organizationId, jobId: job.id, signal }, waitMs);
+      const awaited = await jobWaits.awaitEnd({ organizationId, id: job.id, signal }, waitMs);
       return buildJobResponse(ctx, view, awaited ?? job);
     },
   }),

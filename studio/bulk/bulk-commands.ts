@@ -12,7 +12,7 @@ import { authorizeRequest, type RequestCaller } from '../requests/request-draft.
 import { bulkLimitError, openLimits } from './received-bulks.ts';
 import { buildRequest, storedItem } from './bulk-items.ts';
 import type { BulkRecord } from './bulk-reads.ts';
-import type { BulkWorkflows } from './bulk-workflow.ts';
+import type { BulkWorkflows } from './bulk-execution.ts';
 
 /** Command with its fields (bulk.sql). */
 export type BulkCommand =

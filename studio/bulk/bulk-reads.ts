@@ -93,12 +93,14 @@ interface ItemListing {
   limit: number;
 }
 
+const idRow = z.object({ id: z.string() });
+
 /** Number of results that are read at the same time. */
 const resultsPerRead = 50;
 
 interface ReadDeps {
   pool: DatabasePool;
-  reads: Pick<JobReads, 'readResults'>;
+  reads: Pick<JobReads, 'readMany'>;
 }
 
 /** Reads items, with the jobs of those that are completed. */
@@ -111,7 +113,7 @@ async function listItems(
     SELECT index, item_id, type, state, round, job_id, price, charged, error, claimed_at, ended_at, end_number
     FROM bulk_item WHERE bulk_id = ${bulk.id} AND ${where} ORDER BY ${order} LIMIT ${limit}`);
   const ids = items.flatMap(({ job_id: id, state }) => (id && state === 'completed' ? [id] : []));
-  const jobs = ids.length === 0 ? [] : await reads.readResults(bulk.organization_id, ids);
+  const jobs = ids.length === 0 ? [] : await reads.readMany(bulk.organization_id, ids);
   const byId = new Map(jobs.map((job) => [job.id, job]));
   return items.map((item) => ({ item, job: byId.get(item.job_id ?? '') ?? null }));
 }
@@ -126,13 +128,19 @@ export function createBulkReads(pool: DatabasePool, reads: ReadDeps['reads']) {
           sql.fragment`b.id = ${bulkId} AND b.organization_id = ${organizationId}`,
         )}`,
       ),
-    /** Reads the bulk jobs with these ids, of all organizations. */
-    readMany: (bulkIds: readonly string[]): Promise<readonly BulkRecord[]> =>
+    /** Reads the bulk jobs with these ids. Omits those of other organizations. */
+    readMany: (
+      organizationId: string,
+      bulkIds: readonly string[],
+    ): Promise<readonly BulkRecord[]> =>
       pool.any(
-        sql.type(
-          bulkRow,
-        )`${selectBulks(sql.fragment`b.id = ANY(${sql.array([...bulkIds], 'text')})`)}`,
+        sql.type(bulkRow)`${selectBulks(sql.fragment`b.organization_id = ${organizationId}
+          AND b.id = ANY(${sql.array([...bulkIds], 'text')})`)}`,
       ),
+    /** Returns the ids of those of the given bulk jobs that have ended. */
+    ended: (bulkIds: readonly string[]): Promise<readonly string[]> =>
+      pool.anyFirst(sql.type(idRow)`SELECT id FROM bulk
+        WHERE id = ANY(${sql.array([...bulkIds], 'text')}) AND completed_at IS NOT NULL`),
     /** Lists the bulk jobs of an organization, newest first. */
     list(
       organizationId: string,

@@ -156,9 +156,9 @@ export function createBulkEventReader(
   publicBaseUrl: string,
 ) {
   const bulkReads = createBulkReads(pool, reads);
-  return async (eventId: string) => {
+  return async (organizationId: string, eventId: string) => {
     const event = await bulkReads.readEvent(eventId);
-    const [bulk] = event ? await bulkReads.readMany([event.bulkId]) : [];
+    const bulk = event && (await bulkReads.read(organizationId, event.bulkId));
     assert(event && bulk, 'cannot send a webhook for a bulk job that does not exist');
     const { type, stopReason } = event;
     const shown = showBulk({ ...bulk, status: type, stop_reason: stopReason }, publicBaseUrl);

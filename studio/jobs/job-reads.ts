@@ -244,19 +244,12 @@ const selectPage = (
     WHERE ${sql.join(where, sql.fragment` AND `)} ORDER BY ${order} LIMIT ${limit}))`);
 
 /**
- * Creates the functions that read the jobs of an organization. If `storage` is given, `read` also
- * reads the JSON artifacts of the job.
+ * Creates the functions that read the jobs of an organization. If `storage` is given, `read` and
+ * `readMany` also read the JSON artifacts of the jobs.
  */
 export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open'>) {
-  /** Reads the jobs with the given ids. Omits jobs of other organizations. */
-  const readMany = (
-    organizationId: string,
-    jobIds: readonly string[],
-  ): Promise<readonly JobRecord[]> =>
-    pool.any(
-      sql.type(jobRow)`${selectJobs(sql.fragment`x.organization_id = ${organizationId}
-        AND x.id = ANY(${sql.array([...jobIds], 'text')})`)} ORDER BY x.id`,
-    );
+  const addDocuments = async (job: JobRecord): Promise<JobRecord> =>
+    job.outputs && storage ? { ...job, documents: await loadDocuments(storage, job.outputs) } : job;
   return {
     /** Reads a job; null if the organization has no such job. */
     read: async (organizationId: string, jobId: string): Promise<JobRecord | null> => {
@@ -265,8 +258,7 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
           sql.fragment`x.organization_id = ${organizationId} AND x.id = ${jobId}`,
         )}`,
       );
-      if (!job?.outputs || !storage) return job;
-      return { ...job, documents: await loadDocuments(storage, job.outputs) };
+      return job && addDocuments(job);
     },
     /** Returns the error code for a job that was not read: whether it is archived or never existed. */
     missing: (organizationId: string, jobId: string) => readMissing(pool, organizationId, jobId),
@@ -291,16 +283,15 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
         FROM (SELECT FROM job x ${reservations}
           WHERE ${sql.join(where, sql.fragment` AND `)} LIMIT ${countMax + 1}) AS x`);
     },
-    readMany,
-    /** Reads jobs like `readMany`, with their JSON artifacts. */
-    readResults: async (
+    /** Reads the jobs with the given ids. Omits jobs of other organizations. */
+    readMany: async (
       organizationId: string,
       jobIds: readonly string[],
     ): Promise<readonly JobRecord[]> => {
-      const jobs = await readMany(organizationId, jobIds);
-      if (!storage) return jobs;
-      const addDocuments = async (job: JobRecord): Promise<JobRecord> =>
-        job.outputs ? { ...job, documents: await loadDocuments(storage, job.outputs) } : job;
+      const jobs = await pool.any(
+        sql.type(jobRow)`${selectJobs(sql.fragment`x.organization_id = ${organizationId}
+          AND x.id = ANY(${sql.array([...jobIds], 'text')})`)} ORDER BY x.id`,
+      );
       return Promise.all(jobs.map(addDocuments));
     },
     /** Returns the ids of those of the given jobs that have ended. */

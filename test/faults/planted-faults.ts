@@ -580,7 +580,7 @@ const bulk: Fault[] = [
   },
   {
     name: 'a bulk job without a workflow stays open',
-    file: 'studio/bulk/bulk-workflow.ts',
+    file: 'studio/bulk/bulk-execution.ts',
     original: 'if (!bulk.missing) {',
     planted: 'if (bulk.id) {',
     tests: [bulkRecovery],
@@ -1198,7 +1198,7 @@ const access: Fault[] = [
   },
   {
     name: 'a suspended organization keeps its event streams',
-    file: 'studio/jobs/stream-timer.ts',
+    file: 'studio/executions/feed.ts',
     original: " AND o.status = 'active'",
     planted: '',
     tests: ['test/attacks/open-waits.slow.test.ts'],

@@ -2,7 +2,7 @@
 import { createRelays } from '../../process/services.ts';
 import type { Config } from '../../platform/config.ts';
 import { createBulkActions } from '../../studio/jobs/bulk-actions.ts';
-import { createBulkWorkflows } from '../../studio/bulk/bulk-workflow.ts';
+import { createBulkWorkflows } from '../../studio/bulk/bulk-execution.ts';
 import { sweep } from '../../worker/sweeper.ts';
 import type { TestGateway } from './gateway.ts';
 

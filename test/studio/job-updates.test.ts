@@ -5,11 +5,11 @@ import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
 import { createJobReads } from '../../studio/jobs/job-reads.ts';
 import { createLedger, type Ledger, type Reservation } from '../../ledger/ledger.ts';
 import {
-  createJobWaits,
-  openJobUpdates,
-  type JobChange,
-  type JobUpdates,
-} from '../../studio/jobs/job-updates.ts';
+  createWaits,
+  openUpdates,
+  type Change,
+  type Updates,
+} from '../../studio/executions/updates.ts';
 import { newId } from '../../domain/ids.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { createCaller } from '../harness/callers.ts';
@@ -26,16 +26,16 @@ const listening = `FROM pg_stat_activity
   WHERE query LIKE 'LISTEN%' AND datname = current_database()`;
 
 /** Opens job updates as another gateway process does, and collects the changes of all jobs. */
-async function listen(): Promise<{ updates: JobUpdates; changes: JobChange[] }> {
+async function listen(): Promise<{ updates: Updates; changes: Change[] }> {
   const reads = createJobReads(database.pool);
-  const updates = await openJobUpdates({
+  const updates = await openUpdates({
     config: { DATABASE_URL: database.url },
     pool: database.pool,
-    reads,
+    kinds: [reads],
     logger,
   });
   onTestFinished(() => updates.close());
-  const changes: JobChange[] = [];
+  const changes: Change[] = [];
   updates.watch((change) => changes.push(change));
   return { updates, changes };
 }
@@ -81,7 +81,7 @@ describe('the updates of a job', () => {
     await release(job);
     expect(await subscription.next(hangMs)).toMatchObject({ event: 'reserved' });
     expect(await subscription.next(hangMs)).toMatchObject({ event: 'done' });
-    const change = { organizationId: job.organizationId, jobId: job.id };
+    const change = { organizationId: job.organizationId, id: job.id };
     expect(changes).toEqual([change, change]);
   });
 
@@ -89,10 +89,11 @@ describe('the updates of a job', () => {
     const { updates } = await listen();
     const job = await newJob(4);
     await ledger.reserve(job);
-    const waits = createJobWaits({ updates, reads: createJobReads(database.pool) });
+    const { read } = createJobReads(database.pool);
+    const waits = createWaits(updates, { read, isEnded: ({ status }) => status !== 'open' });
     const closed = new AbortController();
-    const { organizationId, id: jobId } = job;
-    const wait = waits.awaitEnd({ organizationId, jobId, signal: closed.signal }, hangMs);
+    const { organizationId, id } = job;
+    const wait = waits.awaitEnd({ organizationId, id, signal: closed.signal }, hangMs);
     const startedAt = performance.now();
     setTimeout(() => closed.abort(), 200);
     expect(await wait).toMatchObject({ status: 'open' });

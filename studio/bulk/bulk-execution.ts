@@ -1,6 +1,7 @@
 /**
- * Starts and signals the workflows of bulk jobs. A change is first written to the row; if Temporal
- * does not get the signal, the sweeper sends it later.
+ * A bulk job as an execution: how its row is shown to readers, and how its workflow starts and is
+ * signaled. A change is first written to the row; if Temporal does not get the signal, the sweeper
+ * sends it later.
  */
 import { WorkflowNotFoundError, type Client } from '@temporalio/client';
 import { sql } from 'slonik';
@@ -17,7 +18,26 @@ import type { Config } from '../../platform/config.ts';
 import { command, type DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import { callTemporal } from '../../platform/temporal.ts';
+import type { FollowedKind } from '../executions/feed.ts';
+import type { BulkReads, BulkRecord } from './bulk-reads.ts';
+import type { BulkView } from './bulk-view.ts';
 import { findLostStarts } from './lost-starts.ts';
+
+/** Creates the kind of executions that bulk jobs are. */
+export function createBulkKind(
+  { read, readMany }: BulkReads,
+  view: BulkView,
+): FollowedKind<BulkRecord> {
+  return {
+    event: 'bulk',
+    read,
+    readMany,
+    isEnded: ({ completed_at: endedAtMs }) => endedAtMs !== null,
+    // Without the columns from which the remaining time is estimated, which change all the time.
+    fingerprint: (bulk) => JSON.stringify({ ...bulk, recent_ends: null, recent_ms: null }),
+    show: view.resource,
+  };
+}
 
 interface BulkWorkflowDeps {
   pool: DatabasePool;
