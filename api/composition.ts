@@ -3,7 +3,7 @@ import type { Client } from '@temporalio/client';
 import { runAudit, type AuditReport } from '../ledger/audit.ts';
 import type { AuditScope } from '../ledger/invariants.ts';
 import { createReadCalls, createJobOverview } from '../studio/jobs/job-reads.ts';
-import { hasRunningWorkflow } from '../studio/jobs/job-workflow.ts';
+import { hasRunningWorkflow } from '../studio/executions/workflow-state.ts';
 import { createStuckJobs } from '../studio/jobs/stuck-jobs.ts';
 import { createLedgerReads } from '../ledger/ledger-reads.ts';
 import { createUsageReads } from '../ledger/usage-records.ts';

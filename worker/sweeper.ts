@@ -9,8 +9,9 @@ import type { BulkActions } from '../studio/jobs/bulk-actions.ts';
 import type { BulkWorkflows } from '../studio/bulk/bulk-execution.ts';
 import type { Config } from '../platform/config.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
-import { resetFailingWorkflows } from '../studio/jobs/failing-workflows.ts';
-import { missingGraceMs, sweepReservations } from './reservation-sweep.ts';
+import { resetFailingWorkflows } from '../studio/executions/failing-workflows.ts';
+import { missingGraceMs } from '../studio/executions/keeper.ts';
+import { sweepReservations } from './reservation-sweep.ts';
 
 interface SweeperDeps {
   config: Config;

@@ -3,7 +3,7 @@ import type { Client } from '@temporalio/client';
 import type { AuditSources } from '../ledger/audit.ts';
 import { createBulkActions } from '../studio/jobs/bulk-actions.ts';
 import { createBulkWorkflows } from '../studio/bulk/bulk-execution.ts';
-import { hasRunningWorkflow } from '../studio/jobs/job-workflow.ts';
+import { hasRunningWorkflow } from '../studio/executions/workflow-state.ts';
 import { providerDefinitions } from '../providers/provider-registry.ts';
 import { createRelays, openProcess, type Services } from '../process/services.ts';
 import type { Config } from '../platform/config.ts';

@@ -3,22 +3,17 @@
  * signaled. A change is first written to the row; if Temporal does not get the signal, the sweeper
  * sends it later.
  */
-import { WorkflowNotFoundError, type Client } from '@temporalio/client';
-import { sql } from 'slonik';
+import type { Client } from '@temporalio/client';
+import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import { bulkChanged, bulkWorkflowType, type BulkInput } from '../../domain/bulk-contract.ts';
-import {
-  searchAttributes,
-  studioTaskQueue,
-  webhookTaskQueue,
-  workflowTaskTimeout,
-} from '../../domain/job-contract.ts';
+import { searchAttributes, webhookTaskQueue } from '../../domain/job-contract.ts';
 import { forEachIsolated, type IsolationReport } from '../../platform/background.ts';
 import type { Config } from '../../platform/config.ts';
 import { command, type DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
-import { callTemporal } from '../../platform/temporal.ts';
 import type { FollowedKind } from '../executions/feed.ts';
+import { startExecution, sweepExecutions } from '../executions/keeper.ts';
 import type { BulkReads, BulkRecord } from './bulk-reads.ts';
 import type { BulkView } from './bulk-view.ts';
 import { findLostStarts } from './lost-starts.ts';
@@ -46,93 +41,64 @@ interface BulkWorkflowDeps {
   logger: Logger;
 }
 
-const bulkIds = z.object({
+const unsignaledBulk = z.object({
   id: z.string(),
   organizationId: z.string(),
   keyId: z.string(),
   total: z.number(),
   unsignaledSinceMs: z.number().nullable(),
-  missing: z.boolean(),
 });
-type BulkIds = z.infer<typeof bulkIds>;
+const selectUnsignaled = (where: FragmentSqlToken) => sql.type(unsignaledBulk)`
+  SELECT id, organization_id AS "organizationId", key_id AS "keyId", total,
+    unix_ms(unsignaled_since) AS "unsignaledSinceMs"
+  FROM bulk WHERE ${where} ORDER BY unsignaled_since LIMIT 100`;
+
+const dueBulk = z.object({ id: z.string(), missingForMs: z.number().nullable() });
 
 /** Age of a bulk job whose items stopped arriving. */
 const receivingMax = '1 hour';
-/** Time for which a workflow must be missing before its bulk job is stopped. */
-const missingGrace = '30 seconds';
-
-const columns = sql.fragment`id, organization_id AS "organizationId", key_id AS "keyId", total,
-  unix_ms(unsignaled_since) AS "unsignaledSinceMs",
-  coalesce(missing_at < clock_timestamp() - ${missingGrace}::interval, false) AS missing`;
 
 /** Signals the workflow of a bulk job, which is started if it does not run. */
 async function signal(
-  { pool, client, config }: BulkWorkflowDeps,
-  { id, organizationId, keyId, total, unsignaledSinceMs }: BulkIds,
+  deps: BulkWorkflowDeps,
+  { id, organizationId, keyId, total, unsignaledSinceMs }: z.infer<typeof unsignaledBulk>,
 ): Promise<void> {
+  const { pool, config } = deps;
   const input: BulkInput = {
     bulkId: id,
     organizationId,
     webhookTaskQueue: webhookTaskQueue(config.TASK_QUEUE_PREFIX),
     creditCheckMs: config.BULK_CREDIT_CHECK_MS,
   };
-  await callTemporal(client, () =>
-    client.workflow.signalWithStart(bulkWorkflowType, {
-      workflowId: id,
-      taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
-      args: [input],
-      workflowTaskTimeout,
-      signal: bulkChanged,
-      typedSearchAttributes: [
-        { key: searchAttributes.organizationId, value: organizationId },
-        { key: searchAttributes.keyId, value: keyId },
-        { key: searchAttributes.jobStatus, value: 'in_progress' },
-      ],
-      staticSummary: `bulk job of ${total} items`,
-      priority: { fairnessKey: organizationId, priorityKey: 4 },
-    }),
-  );
+  await startExecution(deps, {
+    id,
+    type: bulkWorkflowType,
+    input,
+    signal: bulkChanged,
+    typedSearchAttributes: [
+      { key: searchAttributes.organizationId, value: organizationId },
+      { key: searchAttributes.keyId, value: keyId },
+      { key: searchAttributes.jobStatus, value: 'in_progress' },
+    ],
+    staticSummary: `bulk job of ${total} items`,
+    priority: { fairnessKey: organizationId, priorityKey: 4 },
+  });
   // A change after the read keeps its own time.
   await pool.query(command`UPDATE bulk SET unsignaled_since = NULL, missing_at = NULL
     WHERE id = ${id} AND unix_ms(unsignaled_since) IS NOT DISTINCT FROM ${unsignaledSinceMs}`);
 }
 
-async function isRunning(client: Client, id: string): Promise<boolean> {
-  try {
-    const { status } = await callTemporal(client, () => client.workflow.getHandle(id).describe());
-    return status.name === 'RUNNING' || status.name === 'PAUSED';
-  } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return false;
-    throw error;
-  }
-}
-
-async function sweepOne(deps: BulkWorkflowDeps, bulk: BulkIds): Promise<void> {
-  const { pool, client, logger } = deps;
-  if (bulk.unsignaledSinceMs !== null) return signal(deps, bulk);
-  if (await isRunning(client, bulk.id)) {
-    await pool.query(
-      command`UPDATE bulk SET checked_at = clock_timestamp(), missing_at = NULL WHERE id = ${bulk.id}`,
-    );
-    return undefined;
-  }
-  if (!bulk.missing) {
-    await pool.query(
-      command`UPDATE bulk SET missing_at = coalesce(missing_at, clock_timestamp()) WHERE id = ${bulk.id}`,
-    );
-    return undefined;
-  }
+/** Stops a bulk job whose workflow no longer exists. */
+async function stopLost(deps: BulkWorkflowDeps, bulkId: string): Promise<void> {
+  const { pool, logger } = deps;
   // Jobs that are still running are counted by the next passes.
   await pool.query(command`UPDATE bulk SET status = 'stopped', stop_reason = 'WORKFLOW_LOST', resume_at = NULL
-    WHERE id = ${bulk.id} AND status IN ('in_progress', 'paused')`);
-  const step = sql.jsonb({
-    bulkId: bulk.id,
-    ...(await findLostStarts(deps, bulk.id, [])),
-    itemsMax: 0,
-  });
-  await pool.query(command`SELECT FROM bulk_advance(${step})`);
-  logger.warn({ bulkId: bulk.id }, 'sweeper.bulk_stopped');
-  return undefined;
+    WHERE id = ${bulkId} AND status IN ('in_progress', 'paused')`);
+  const lostStarts = await findLostStarts(deps, bulkId, []);
+  await pool.query(
+    command`SELECT FROM bulk_advance(${sql.jsonb({ bulkId, ...lostStarts, itemsMax: 0 })})`,
+  );
+  logger.warn({ bulkId }, 'sweeper.bulk_stopped');
 }
 
 /** Creates the functions that start, signal and sweep the workflows of bulk jobs. */
@@ -141,9 +107,7 @@ export function createBulkWorkflows(deps: BulkWorkflowDeps) {
   return {
     /** Signals a bulk job of which a change was written. An error is only logged. */
     async wake(bulkId: string): Promise<void> {
-      const bulk = await pool.one(
-        sql.type(bulkIds)`SELECT ${columns} FROM bulk WHERE id = ${bulkId}`,
-      );
+      const bulk = await pool.one(selectUnsignaled(sql.fragment`id = ${bulkId}`));
       await signal(deps, bulk).catch((error: unknown) =>
         logger.warn({ error, bulkId }, 'bulk.not_signaled'),
       );
@@ -157,12 +121,31 @@ export function createBulkWorkflows(deps: BulkWorkflowDeps) {
         WHERE status = 'receiving' AND created_at < clock_timestamp() - ${receivingMax}::interval`);
       await pool.query(command`SELECT bulk_forget_bodies(
         clock_timestamp() - ${config.UPLOAD_KEPT_MS} * interval '1 millisecond')`);
-      const due = await pool.any(sql.type(bulkIds)`SELECT ${columns} FROM bulk
-        WHERE completed_at IS NULL AND status <> 'receiving'
-          AND (unsignaled_since < clock_timestamp() - interval '5 seconds' OR missing_at IS NOT NULL
+      const isOpen = sql.fragment`completed_at IS NULL AND status <> 'receiving'`;
+      const unsignaled = await pool.any(
+        selectUnsignaled(
+          sql.fragment`${isOpen} AND unsignaled_since < clock_timestamp() - interval '5 seconds'`,
+        ),
+      );
+      const isolation = { subject: 'bulk', logger };
+      const signaled = await forEachIsolated(unsignaled, (bulk) => signal(deps, bulk), isolation);
+      const checked = await sweepExecutions(deps, {
+        subject: 'bulk',
+        listDue: () =>
+          pool.any(sql.type(dueBulk)`
+          SELECT id, (extract(epoch FROM clock_timestamp() - missing_at) * 1000)::float8 AS "missingForMs"
+          FROM bulk WHERE ${isOpen} AND unsignaled_since IS NULL AND (missing_at IS NOT NULL
             OR checked_at < clock_timestamp() - ${config.RESERVATION_TTL_MS} * interval '1 millisecond')
-        ORDER BY checked_at LIMIT 100`);
-      return forEachIsolated(due, (bulk) => sweepOne(deps, bulk), { subject: 'bulk', logger });
+          ORDER BY checked_at LIMIT 100`),
+        onRunning: ({ id }) =>
+          pool.query(command`UPDATE bulk
+          SET checked_at = clock_timestamp(), missing_at = NULL WHERE id = ${id}`),
+        onMissing: ({ id }) =>
+          pool.query(command`UPDATE bulk
+          SET missing_at = coalesce(missing_at, clock_timestamp()) WHERE id = ${id}`),
+        onEnded: ({ id }) => stopLost(deps, id),
+      });
+      return { done: signaled.done + checked.done, skipped: signaled.skipped + checked.skipped };
     },
   };
 }

@@ -4,7 +4,11 @@ import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
 import { formatDuration } from '../jobs/job-statement.ts';
-import { describeFailingTask, readWorkflow, type JobWorkflow } from '../jobs/job-workflow.ts';
+import {
+  describeFailingTask,
+  readWorkflow,
+  type WorkflowState,
+} from '../executions/workflow-state.ts';
 
 /** Schema of a bulk job with its counts. Amounts are micro-credits. */
 export const explainedBulk = z.object({
@@ -32,7 +36,7 @@ type BulkState = z.infer<typeof explainedBulk>;
 /** Bulk job with the state of its workflow and an explanation. */
 export interface ExplainedBulk extends BulkState {
   /** Null if Temporal cannot be reached. */
-  workflow: JobWorkflow | null;
+  workflow: WorkflowState | null;
   why: string;
 }
 
@@ -81,7 +85,7 @@ const continuations: Record<string, string> = {
 const formatAgo = (timeMs: number): string => `${formatDuration(Date.now() - timeMs)} ago`;
 
 /** Explains a bulk job in a few sentences. */
-function describeBulk(bulk: BulkState, workflow: JobWorkflow | null): string {
+function describeBulk(bulk: BulkState, workflow: WorkflowState | null): string {
   const { status, stopReason, total, completed, failed, canceled, running, waiting } = bulk;
   const counts = `${completed} completed, ${failed} failed, ${canceled} canceled, ${running} running and ${waiting} waiting of ${total} items`;
   const reason = stopReason === null ? '' : ` (${stopReason})`;

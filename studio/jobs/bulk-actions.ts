@@ -12,17 +12,16 @@ import {
 } from '../../domain/bulk-contract.ts';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
-import { searchAttributes, studioTaskQueue } from '../../domain/job-contract.ts';
+import { searchAttributes } from '../../domain/job-contract.ts';
 import { keysOf, type JsonObject } from '../../domain/json.ts';
 import { recordAction, type ActionRequest } from '../../identity/operators.ts';
-import { forEachIsolated, type IsolationReport } from '../../platform/background.ts';
+import type { IsolationReport } from '../../platform/background.ts';
 import type { Config } from '../../platform/config.ts';
 import { command, type DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
-import { callTemporal } from '../../platform/temporal.ts';
 import { bulkActionKey, type JobActionRequest, type JobActions } from './job-actions.ts';
 import { buildConditions, type JobFilter, type JobOverview } from './job-reads.ts';
-import { readWorkflow } from './job-workflow.ts';
+import { startExecution, sweepExecutions } from '../executions/keeper.ts';
 
 /** Conditions of the jobs that an action can change. Jobs that are named by id need not fulfil them. */
 const applicable = {
@@ -91,6 +90,7 @@ export type BulkActionRecord = z.infer<typeof bulkActionRecord>;
 export const rejectedJob = z.object({ jobId: z.string(), error });
 
 const idRow = z.object({ id: z.string() });
+const dueRow = idRow.extend({ perSecond: z.number(), missingForMs: z.null() });
 const earlierRow = idRow.extend({ same: z.boolean() });
 const countRow = z.object({ count: z.number() });
 
@@ -165,14 +165,7 @@ function createReads(pool: DatabasePool) {
 
 /** Creates the functions that start, read, cancel and sweep bulk actions. */
 export function createBulkActions(deps: BulkActionDeps) {
-  const { pool, client, logger } = deps;
-
-  /** Continues a bulk action that has no workflow yet, and cancels one whose workflow was ended. */
-  async function sweepOne(open: { id: string; perSecond: number }): Promise<void> {
-    const { state } = await readWorkflow(client, open.id);
-    if (state === 'missing') await startWorkflow(deps, open);
-    if (state === 'closed') await cancelBulkAction(pool, open.id);
-  }
+  const { pool, logger } = deps;
 
   return {
     ...createReads(pool),
@@ -211,32 +204,35 @@ export function createBulkActions(deps: BulkActionDeps) {
         await recordAction(connection, call, { action: 'bulk_action.canceled', subject: id });
       });
     },
-    async sweep(): Promise<IsolationReport> {
-      const open = await pool.any(sql.type(idRow.extend({ perSecond: z.number() }))`
-        SELECT id, (request->>'perSecond')::integer AS "perSecond" FROM bulk_action
-        WHERE completed_at IS NULL AND created_at < clock_timestamp() - ${startGrace}::interval
-        ORDER BY id LIMIT 100`);
-      return forEachIsolated(open, sweepOne, { subject: 'bulk action', logger });
-    },
+    /** Starts those that have no workflow yet, and cancels those whose workflow was ended. */
+    sweep: (): Promise<IsolationReport> =>
+      sweepExecutions(deps, {
+        subject: 'bulk action',
+        listDue: () =>
+          pool.any(sql.type(dueRow)`
+            SELECT id, (request->>'perSecond')::integer AS "perSecond", NULL AS "missingForMs"
+            FROM bulk_action
+            WHERE completed_at IS NULL AND created_at < clock_timestamp() - ${startGrace}::interval
+            ORDER BY id LIMIT 100`),
+        onRunning: () => Promise.resolve(),
+        onMissing: (run) => startWorkflow(deps, run),
+        onEnded: ({ id }) => cancelBulkAction(pool, id),
+      }),
   };
 }
 export type BulkActions = ReturnType<typeof createBulkActions>;
 
-async function startWorkflow(
-  { client, config }: BulkActionDeps,
+const startWorkflow = (
+  deps: BulkActionDeps,
   { id, perSecond }: { id: string; perSecond: number },
-): Promise<void> {
-  await callTemporal(client, () =>
-    client.workflow.start(bulkActionWorkflowType, {
-      workflowId: id,
-      taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
-      args: [{ bulkActionId: id, perSecond }],
-      workflowIdConflictPolicy: 'USE_EXISTING',
-      typedSearchAttributes: [{ key: searchAttributes.jobStatus, value: 'in_progress' }],
-      staticSummary: 'bulk action of an operator',
-    }),
-  );
-}
+): Promise<void> =>
+  startExecution(deps, {
+    id,
+    type: bulkActionWorkflowType,
+    input: { bulkActionId: id, perSecond },
+    typedSearchAttributes: [{ key: searchAttributes.jobStatus, value: 'in_progress' }],
+    staticSummary: 'bulk action of an operator',
+  });
 
 /** Stores a bulk action with its jobs, unless the same request has stored it before. */
 async function store(

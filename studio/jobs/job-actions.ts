@@ -13,9 +13,9 @@ import type { Config } from '../../platform/config.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { WebhookRelay } from '../../webhooks/relay.ts';
 import { findWebhook, type Webhooks } from '../../webhooks/webhooks.ts';
-import { requestCancel, resettle } from './job-endings.ts';
+import { resettle } from './job-endings.ts';
+import { requestCancel, requestCheck } from './job-execution.ts';
 import type { JobOverview, JobRecord } from './job-reads.ts';
-import { requestCheck } from './job-workflow.ts';
 import type { CallChecker } from './status-checks.ts';
 
 /** Services of the actions. */
@@ -47,7 +47,7 @@ export function createJobActions(deps: JobActionDeps) {
     async cancel(job: JobRecord, request: JobActionRequest) {
       if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
       await record(pool, job, { request, action: 'job.cancel_requested' });
-      await requestCancel(client, job);
+      await requestCancel(client, job.id);
     },
     /** Checks the calls of a job at their providers, and makes its workflow do the same. */
     async reverify(job: JobRecord, request: JobActionRequest) {

@@ -2,16 +2,11 @@
 import type { Client } from '@temporalio/client';
 import type { SearchAttributePair } from '@temporalio/common';
 import { creditsFromMicro } from '../../domain/credits.ts';
-import {
-  jobWorkflowId,
-  searchAttributes,
-  studioTaskQueue,
-  workflowTaskTimeout,
-} from '../../domain/job-contract.ts';
+import { checkNow, jobWorkflowId, searchAttributes } from '../../domain/job-contract.ts';
 import type { JobPlan } from '../../domain/job-plan.ts';
 import type { Config } from '../../platform/config.ts';
-import { callTemporal } from '../../platform/temporal.ts';
 import type { FollowedKind } from '../executions/feed.ts';
+import { requestOf, startExecution } from '../executions/keeper.ts';
 import type { JobReads, JobRecord } from './job-reads.ts';
 import type { JobView } from './job-view.ts';
 
@@ -37,24 +32,27 @@ export function createJobKind(
  * started again, because each of its steps is idempotent by job id.
  * @throws ServiceError if Temporal did not confirm the start; the workflow may be running
  */
-export async function startWorkflow(
-  { client, config }: { client: Client; config: Pick<Config, 'TASK_QUEUE_PREFIX'> },
+export function startWorkflow(
+  services: { client: Client; config: Pick<Config, 'TASK_QUEUE_PREFIX'> },
   plan: JobPlan,
 ): Promise<void> {
-  await callTemporal(client, () =>
-    client.workflow.start(plan.type, {
-      workflowId: jobWorkflowId(plan.jobId),
-      taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
-      args: [plan],
-      workflowTaskTimeout,
-      workflowIdReusePolicy: 'ALLOW_DUPLICATE',
-      workflowIdConflictPolicy: 'USE_EXISTING',
-      ...describeWorkflow(plan),
-      ...(plan.parentJobId !== undefined && { memo: { parentJobId: plan.parentJobId } }),
-      priority: { fairnessKey: plan.organizationId },
-    }),
-  );
+  return startExecution(services, {
+    id: jobWorkflowId(plan.jobId),
+    type: plan.type,
+    input: plan,
+    ...describeWorkflow(plan),
+    ...(plan.parentJobId !== undefined && { memo: { parentJobId: plan.parentJobId } }),
+    priority: { fairnessKey: plan.organizationId },
+  });
 }
+
+/** Requests cancellation of the workflow of a job. Returns false if it is not running. */
+export const requestCancel = (client: Client, jobId: string): Promise<boolean> =>
+  requestOf(client, jobWorkflowId(jobId), (workflow) => workflow.cancel());
+
+/** Signals the workflow of a job to check its calls now. Returns false if it is not running. */
+export const requestCheck = (client: Client, jobId: string): Promise<boolean> =>
+  requestOf(client, jobWorkflowId(jobId), (workflow) => workflow.signal(checkNow));
 
 /**
  * Returns the workflow start options that describe a job: search attributes, a one-line summary and

@@ -6,7 +6,11 @@ import type { DatabasePool } from '../../platform/database.ts';
 import { formatDuration } from './job-statement.ts';
 import { pipelineStepId } from '../../domain/job-record.ts';
 import { stepOfCall } from './job-reads.ts';
-import { describeFailingTask, readWorkflow, type JobWorkflow } from './job-workflow.ts';
+import {
+  describeFailingTask,
+  readWorkflow,
+  type WorkflowState,
+} from '../executions/workflow-state.ts';
 
 const openCall = z.object({
   index: z.number(),
@@ -40,7 +44,7 @@ type OpenReservationWithCalls = z.infer<typeof openReservationWithCalls>;
 
 /** Open reservation, with the state of its workflow and the reasons why it is open. */
 export interface StuckReservation extends OpenReservationWithCalls {
-  owner: JobWorkflow | null;
+  owner: WorkflowState | null;
   /** Reasons in this order: the workflow, the deadline, the calls, the failing workflow task or activities, the bulk job. */
   reasons: string[];
 }
@@ -110,7 +114,7 @@ export function createStuckJobs(deps: { pool: DatabasePool; client: Client }) {
 /** Describes why a reservation is still open. */
 function findReasons(
   reservation: OpenReservationWithCalls,
-  owner: JobWorkflow | null,
+  owner: WorkflowState | null,
   nowMs: number,
 ): string[] {
   if (reservation.kind === 'chat')
@@ -154,7 +158,7 @@ function findReasons(
  * Describes the failing workflow task, or the activities that Temporal retries, except the wait for a
  * paused provider, which the state of the call describes.
  */
-function listRetryReasons(owner: JobWorkflow | null): string[] {
+function listRetryReasons(owner: WorkflowState | null): string[] {
   const { failingTask } = owner ?? {};
   if (failingTask) return [describeFailingTask(failingTask)];
   const retries = (owner?.retries ?? []).filter(({ activity }) => activity !== 'awaitResume');

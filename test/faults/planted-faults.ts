@@ -538,7 +538,7 @@ const bulk: Fault[] = [
   },
   {
     name: 'a workflow whose task keeps failing is reset in each pass of the sweeper',
-    file: 'studio/jobs/failing-workflows.ts',
+    file: 'studio/executions/failing-workflows.ts',
     original: 'if (wasReset || firstTask === null) return false;',
     planted: 'if (firstTask === null) return false;',
     tests: ['test/outages/failing-workflows.slow.test.ts'],
@@ -581,8 +581,8 @@ const bulk: Fault[] = [
   {
     name: 'a bulk job without a workflow stays open',
     file: 'studio/bulk/bulk-execution.ts',
-    original: 'if (!bulk.missing) {',
-    planted: 'if (bulk.id) {',
+    original: 'onEnded: ({ id }) => stopLost(deps, id),',
+    planted: 'onEnded: async () => {},',
     tests: [bulkRecovery],
   },
   {
@@ -1285,7 +1285,7 @@ const providers: Fault[] = [
   },
   {
     name: 'a job whose workflow is paused is released',
-    file: 'studio/jobs/job-workflow.ts',
+    file: 'studio/executions/workflow-state.ts',
     original: " || status.name === 'PAUSED'",
     planted: '',
     tests: ['test/worker/sweeper.test.ts'],

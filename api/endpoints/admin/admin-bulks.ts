@@ -6,7 +6,7 @@ import { GatewayError } from '../../../domain/errors.ts';
 import { toResponse } from '../../../domain/json.ts';
 import { addOrganizationNames } from '../../../identity/organizations.ts';
 import { explainedBulk, type ExplainedBulk } from '../../../studio/bulk/open-bulks.ts';
-import { jobWorkflow } from '../../../studio/jobs/job-workflow.ts';
+import { workflowState } from '../../../studio/executions/workflow-state.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 import {
   dataSchema,
@@ -27,7 +27,7 @@ const bulkSchema = responseSchema(
     organizationName: z.string(),
     charged: z.number(),
     reserved: z.number(),
-    workflow: jobWorkflow.nullable().meta({ description: 'Null if Temporal cannot be reached.' }),
+    workflow: workflowState.nullable().meta({ description: 'Null if Temporal cannot be reached.' }),
     why: z.string().meta({ description: 'Why it is open, since when, and what continues it.' }),
   })
   .meta({ id: 'ExplainedBulk' });

@@ -3,7 +3,11 @@
  * possible next steps.
  */
 import { z } from 'zod';
-import { jobWorkflow, readWorkflow, type JobWorkflow } from '../../../studio/jobs/job-workflow.ts';
+import {
+  workflowState,
+  readWorkflow,
+  type WorkflowState,
+} from '../../../studio/executions/workflow-state.ts';
 import { jobCall, type JobRecord } from '../../../studio/jobs/job-reads.ts';
 import { pipelineStepId } from '../../../domain/job-record.ts';
 import { isoTime, toResponse } from '../../../domain/json.ts';
@@ -90,9 +94,9 @@ const jobExplanationSchema = jobWithOrganization
       .array(notificationSchema)
       .meta({ description: 'Provider notifications, oldest first.' }),
     webhook: webhookSchema.nullable(),
-    workflow: jobWorkflow.extend({
+    workflow: workflowState.extend({
       workflowId: z.string(),
-      state: z.enum([...jobWorkflow.shape.state.options, 'unreachable']).meta({
+      state: z.enum([...workflowState.shape.state.options, 'unreachable']).meta({
         description:
           '`closed`: the workflow has ended. `missing`: Temporal has no workflow with its id. `unreachable`: Temporal cannot be reached.',
       }),
@@ -134,7 +138,7 @@ async function readEvidence(job: JobRecord, services: Composition) {
 
 function formatWorkflow(
   jobId: string,
-  owner: JobWorkflow | null,
+  owner: WorkflowState | null,
   { TEMPORAL_UI_ORIGINS: [origin], TEMPORAL_NAMESPACE: namespace }: Config,
 ): JobExplanation['workflow'] {
   const workflowId = jobWorkflowId(jobId);

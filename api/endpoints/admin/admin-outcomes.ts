@@ -12,7 +12,7 @@ import { openReservationWithCalls } from '../../../studio/jobs/stuck-jobs.ts';
 import { storedNotification } from '../../../providers/notifications.ts';
 import { toResponse } from '../../../domain/json.ts';
 import { addOrganizationNames } from '../../../identity/organizations.ts';
-import { jobWorkflow } from '../../../studio/jobs/job-workflow.ts';
+import { workflowState } from '../../../studio/executions/workflow-state.ts';
 import {
   toData,
   toPage,
@@ -28,7 +28,7 @@ const stuckSchema = responseSchema(openReservationWithCalls)
   .omit({ ownerMissingAt: true, verifying: true, bulkId: true, calls: true })
   .extend({
     organizationName: z.string(),
-    workflow: jobWorkflow.nullable(),
+    workflow: workflowState.nullable(),
     reasons: z.array(z.string()),
   })
   .meta({ id: 'StuckWork' });
