@@ -27,7 +27,7 @@ import { createOperatorFinder } from '../identity/operators.ts';
 import { createKeySessions, createSessions } from '../identity/sessions.ts';
 import type { Documents } from './openapi/document.ts';
 import { createAdmission } from '../studio/jobs/admission.ts';
-import { createBulkActions } from '../studio/jobs/bulk-actions.ts';
+import { createActionRuns } from '../studio/jobs/action-runs.ts';
 import { createJobActions } from '../studio/jobs/job-actions.ts';
 import { createBulkReads } from '../studio/bulk/bulk-reads.ts';
 import { createBulkView } from '../studio/bulk/bulk-view.ts';
@@ -124,7 +124,7 @@ function createOperatorServices(
     ledgerReads: createLedgerReads(pool),
     jobOverview,
     jobActions: createJobActions({ ...services, config, client, jobOverview, webhookRelay }),
-    bulkActions: createBulkActions({ pool, client, config, logger }),
+    actionRuns: createActionRuns({ pool, client, config, logger }),
     stuckJobs: createStuckJobs({ pool, client }),
     openBulks: createOpenBulks({ pool, client }),
     gatewayState: createGatewayState({ pool, connection: client.connection, config }),

@@ -2,7 +2,7 @@ import { archives } from './admin/admin-archive.ts';
 import { operators } from './admin/admin-operators.ts';
 import { credits } from './admin/admin-credits.ts';
 import { explainedBulks } from './admin/admin-bulks.ts';
-import { bulkActionEndpoints } from './admin/admin-bulk-actions.ts';
+import { actionRunEndpoints } from './admin/admin-action-runs.ts';
 import { docs, operatorsDocs } from './docs.ts';
 import { jobActionEndpoints } from './admin/admin-job-actions.ts';
 import { jobExplanation } from './admin/admin-job-explanation.ts';
@@ -77,7 +77,7 @@ export const endpoints: readonly Endpoint[] = [
   ...archives,
   ...jobs,
   ...jobActionEndpoints,
-  ...bulkActionEndpoints,
+  ...actionRunEndpoints,
   ...jobExplanation,
   ...refunds,
   ...webhooks,

@@ -1,6 +1,6 @@
 /**
  * Operators' actions on a job. Each one checks the job, records the action with its reason, and
- * performs it. Single actions and bulk actions are the same functions.
+ * performs it. Single actions and action runs are the same functions.
  */
 import type { Client } from '@temporalio/client';
 import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
@@ -30,13 +30,13 @@ interface JobActionDeps {
   webhookRelay: Pick<WebhookRelay, 'redeliver'>;
 }
 
-/** Request for an action. A bulk action sends its id, with which a job has only one record of it. */
+/** Request for an action. An action run sends its id, with which a job has only one record of it. */
 export interface JobActionRequest extends ActionRequest {
   bulkActionId?: string;
 }
 
-/** Returns the key with which a bulk action records its action on a job. */
-export const bulkActionKey = (bulkActionId: string, jobId: string): string =>
+/** Returns the key with which an action run records its action on a job. */
+export const actionRunKey = (bulkActionId: string, jobId: string): string =>
   `${bulkActionId}:${jobId}`;
 
 /** Creates the actions. Their errors are GatewayErrors, after which the job is unchanged. */
@@ -87,7 +87,7 @@ interface JobActionRecord {
   key?: string;
 }
 
-/** Records an action. A bulk action has one record for each job. */
+/** Records an action. An action run has one record for each job. */
 function record(
   pool: DatabasePool,
   { id: subject, organizationId }: JobRecord,
@@ -98,7 +98,7 @@ function record(
     subject,
     organizationId,
     details: { ...details, ...(bulkActionId !== undefined && { bulkActionId }) },
-    actionKey: bulkActionId === undefined ? key : bulkActionKey(bulkActionId, subject),
+    actionKey: bulkActionId === undefined ? key : actionRunKey(bulkActionId, subject),
   });
 }
 
