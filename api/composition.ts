@@ -2,7 +2,8 @@
 import type { Client } from '@temporalio/client';
 import { runAudit, type AuditReport } from '../ledger/audit.ts';
 import type { AuditScope } from '../ledger/invariants.ts';
-import { createReadCalls, createJobOverview } from '../studio/jobs/job-reads.ts';
+import { createReadCalls } from '../studio/jobs/job-calls.ts';
+import { createJobOverview } from '../studio/jobs/job-reads.ts';
 import { hasRunningWorkflow } from '../studio/executions/workflow-state.ts';
 import { createStuckJobs } from '../studio/jobs/stuck-jobs.ts';
 import { createLedgerReads } from '../ledger/ledger-reads.ts';

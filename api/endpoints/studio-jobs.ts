@@ -115,7 +115,7 @@ export const studioJobs = defineSection('Jobs', {
     async handle(call, { reads, readCalls, webhooks }) {
       const job = await findJob(call, { reads });
       const [calls, webhook] = await Promise.all([
-        readCalls(job.id),
+        readCalls([job.id]),
         webhooks.find({ jobId: job.id, organizationId: call.caller.organizationId }),
       ]);
       const createdAt = isoTime(job.createdAtMs);

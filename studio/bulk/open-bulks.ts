@@ -3,9 +3,9 @@ import type { Client } from '@temporalio/client';
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
-import { formatDuration } from '../jobs/job-statement.ts';
+import { formatAgo } from '../../domain/durations.ts';
 import {
-  describeFailingTask,
+  describeFailures,
   readWorkflow,
   type WorkflowState,
 } from '../executions/workflow-state.ts';
@@ -82,8 +82,6 @@ const continuations: Record<string, string> = {
     'It continues when the period of the key’s limit ends, or when the limit is raised.',
 };
 
-const formatAgo = (timeMs: number): string => `${formatDuration(Date.now() - timeMs)} ago`;
-
 /** Explains a bulk job in a few sentences. */
 function describeBulk(bulk: BulkState, workflow: WorkflowState | null): string {
   const { status, stopReason, total, completed, failed, canceled, running, waiting } = bulk;
@@ -104,10 +102,8 @@ function describeBulk(bulk: BulkState, workflow: WorkflowState | null): string {
       `A change ${formatAgo(bulk.unsignaledSinceMs)} was not signaled to its workflow; the sweeper repeats the signal.`,
     );
   }
-  if (workflow?.failingTask)
-    sentences.push(`It hangs: ${describeFailingTask(workflow.failingTask)}.`);
-  for (const { activity, failures, lastError } of workflow?.retries ?? [])
-    sentences.push(`Its activity ${activity} failed ${failures} times: ${lastError}.`);
+  for (const failure of workflow ? describeFailures(workflow) : [])
+    sentences.push(`It hangs: ${failure}.`);
   if (status === 'paused') {
     sentences.push(continuations[stopReason ?? ''] ?? 'It continues when the reason is gone.');
     if (bulk.resumeAtMs !== null)

@@ -55,13 +55,24 @@ export async function readWorkflow(client: Client, id: string): Promise<Workflow
   }
 }
 
-/** Describes a workflow task that fails and is retried. */
-export function describeFailingTask({
-  failures,
-  lastError,
-}: NonNullable<WorkflowState['failingTask']>): string {
-  const times = failures === 1 ? 'once' : `${failures} times`;
-  return `its workflow task failed ${times} and is retried; error: ${lastError}`;
+/**
+ * Describes the failing workflow task, or the activities that Temporal retries, except the wait for a
+ * paused provider, which the state of the call describes.
+ */
+export function describeFailures({ failingTask, retries }: WorkflowState): string[] {
+  const formatTimes = (count: number): string => (count === 1 ? 'once' : `${count} times`);
+  if (failingTask) {
+    const { failures, lastError } = failingTask;
+    return [
+      `its workflow task failed ${formatTimes(failures)} and is retried; error: ${lastError}`,
+    ];
+  }
+  return retries
+    .filter(({ activity }) => activity !== 'awaitResume')
+    .map(
+      ({ activity, failures, lastError }) =>
+        `activity ${activity} failed ${formatTimes(failures)} and is retried; last error: ${lastError}`,
+    );
 }
 
 /** Lists the pending activities of a workflow that have failed at least once. */

@@ -8,7 +8,8 @@ import {
   readWorkflow,
   type WorkflowState,
 } from '../../../studio/executions/workflow-state.ts';
-import { jobCall, type JobRecord } from '../../../studio/jobs/job-reads.ts';
+import { jobCall } from '../../../studio/jobs/job-calls.ts';
+import type { JobRecord } from '../../../studio/jobs/job-reads.ts';
 import { pipelineStepId } from '../../../domain/job-record.ts';
 import { isoTime, toResponse } from '../../../domain/json.ts';
 import { jobWorkflowId } from '../../../domain/job-contract.ts';
@@ -35,7 +36,16 @@ import { jobWithOrganization, findJobOfAnyOrganization, jobChangeRequest } from 
 const actionsShownMax = 100;
 
 const callSchema = responseSchema(jobCall)
-  .omit({ unacceptedSubmits: true, acceptedAt: true, answeredAt: true, notifiedAt: true })
+  .omit({
+    jobId: true,
+    unacceptedSubmits: true,
+    acceptedAt: true,
+    answeredAt: true,
+    notifiedAt: true,
+    lateNotificationAt: true,
+    notifiedOperationId: true,
+    pause: true,
+  })
   .extend({
     state: z.string(),
     operation: z
@@ -120,7 +130,7 @@ async function readEvidence(job: JobRecord, services: Composition) {
   const [caller, calls, reservation, entries, notifications, webhook, attempts, actions] =
     await Promise.all([
       jobOverview.readCaller(job),
-      readCalls(jobId),
+      readCalls([jobId]),
       stuckJobs.find(jobId),
       ledgerReads.entriesOf(jobId),
       inbox.listByJob(jobId),
