@@ -76,7 +76,7 @@ function showBulk(
   bulk: BulkRecord,
   { bulkView }: Pick<Composition, 'bulkView'>,
 ): z.infer<typeof bulkResponse> {
-  if (bulk.completed_at === null) ctx.set('Retry-After', '2');
+  if (bulk.completedAtMs === null) ctx.set('Retry-After', '2');
   return toData(bulkView.resource(bulk));
 }
 
@@ -155,7 +155,7 @@ async function* writeResults(
 }
 
 /** Bulk endpoints. */
-export const studioBulk = defineSection('Bulk jobs', {
+export const bulkJobs = defineSection('Bulk jobs', {
   startBulk: defineEndpoint({
     route: `POST ${path}`,
     scope: 'studio:*',
@@ -186,7 +186,7 @@ export const studioBulk = defineSection('Bulk jobs', {
       if (replayed) ctx.set('Idempotent-Replayed', 'true');
       ctx.set({ Location: data.statusUrl, 'Retry-After': '2' });
       ctx.status = 202;
-      const { invalid_items: skipped } = bulk;
+      const { invalidItems: skipped } = bulk;
       return { success, data: { ...data, ...(skipped.length > 0 && { invalidItems: skipped }) } };
     },
   }),
@@ -266,7 +266,7 @@ export const studioBulk = defineSection('Bulk jobs', {
     async handle({ ctx, query, ...call }, services) {
       const bulk = await findBulk(call, services);
       const waitMs = parsePreferredWaitMs(ctx, (query.wait ?? 0) * 1000, longPollMaxMs);
-      if (waitMs === 0 || bulk.completed_at !== null) return showBulk(ctx, bulk, services);
+      if (waitMs === 0 || bulk.completedAtMs !== null) return showBulk(ctx, bulk, services);
       ctx.state.endTurn?.();
       const { organizationId } = call.caller;
       const awaited = { organizationId, id: bulk.id, signal: closedSignal(ctx) };

@@ -35,7 +35,7 @@ import { sessionEndpoints } from './session.ts';
 import { storedFiles } from './storage-files.ts';
 import { uploadUrls } from './upload-urls.ts';
 import { jobEvents } from './job-events.ts';
-import { studioBulk } from './bulk-jobs.ts';
+import { bulkJobs } from './bulk-jobs.ts';
 import { studioJobs } from './studio-jobs.ts';
 import { studioModels } from './studio-models.ts';
 import { resumePipelines, studio } from './studio.ts';
@@ -56,7 +56,7 @@ export const endpoints: readonly Endpoint[] = [
   ...pricing,
   ...jobEvents,
   ...studioJobs,
-  ...studioBulk,
+  ...bulkJobs,
   ...callerWebhooks,
   ...webhookTest,
   ...openai,

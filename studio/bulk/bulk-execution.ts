@@ -27,9 +27,9 @@ export function createBulkKind(
     event: 'bulk',
     read,
     readMany,
-    isEnded: ({ completed_at: endedAtMs }) => endedAtMs !== null,
-    // Without the columns from which the remaining time is estimated, which change all the time.
-    fingerprint: (bulk) => JSON.stringify({ ...bulk, recent_ends: null, recent_ms: null }),
+    isEnded: ({ completedAtMs }) => completedAtMs !== null,
+    // Without the fields from which the remaining time is estimated, which change all the time.
+    fingerprint: (bulk) => JSON.stringify({ ...bulk, recentEnds: null, recentMs: null }),
     show: view.resource,
   };
 }

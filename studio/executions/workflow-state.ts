@@ -55,12 +55,13 @@ export async function readWorkflow(client: Client, id: string): Promise<Workflow
   }
 }
 
+const formatTimes = (count: number): string => (count === 1 ? 'once' : `${count} times`);
+
 /**
  * Describes the failing workflow task, or the activities that Temporal retries, except the wait for a
  * paused provider, which the state of the call describes.
  */
 export function describeFailures({ failingTask, retries }: WorkflowState): string[] {
-  const formatTimes = (count: number): string => (count === 1 ? 'once' : `${count} times`);
   if (failingTask) {
     const { failures, lastError } = failingTask;
     return [
