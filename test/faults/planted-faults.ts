@@ -1197,6 +1197,27 @@ const access: Fault[] = [
     tests: ['test/attacks/open-waits.slow.test.ts'],
   },
   {
+    name: 'the stream of one job ends with those of all jobs',
+    file: 'studio/executions/feed.ts',
+    original: 'if (reader.id === null || updates.isDraining)',
+    planted: 'if (reader.organizationId)',
+    tests: ['test/api/console-reads.test.ts'],
+  },
+  {
+    name: 'a wait for a bulk job misses its end with the notification',
+    file: 'studio/bulk/bulk-reads.ts',
+    original: 'AND completed_at IS NOT NULL`),',
+    planted: 'AND completed_at IS NULL`),',
+    tests: ['test/studio/execution-updates.test.ts'],
+  },
+  {
+    name: 'a workflow that Temporal does not find has no grace period',
+    file: 'studio/executions/keeper.ts',
+    original: "state === 'missing' && (row.missingForMs ?? 0) < graceMs",
+    planted: 'false',
+    tests: ['test/worker/sweeper.test.ts'],
+  },
+  {
     name: 'a suspended organization keeps its event streams',
     file: 'studio/executions/feed.ts',
     original: " AND o.status = 'active'",

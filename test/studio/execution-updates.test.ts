@@ -1,7 +1,9 @@
 /**
- * Job updates come from Postgres alone, whichever process reserved, rejected or settled the job.
+ * Updates of executions come from Postgres alone, whichever process reserved, rejected, settled or
+ * ended them.
  */
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { createBulkReads } from '../../studio/bulk/bulk-reads.ts';
 import { createJobReads } from '../../studio/jobs/job-reads.ts';
 import { createLedger, type Ledger, type Reservation } from '../../ledger/ledger.ts';
 import {
@@ -25,13 +27,13 @@ beforeAll(() => {
 const listening = `FROM pg_stat_activity
   WHERE query LIKE 'LISTEN%' AND datname = current_database()`;
 
-/** Opens job updates as another gateway process does, and collects the changes of all jobs. */
+/** Opens updates as another gateway process does, and collects all changes. */
 async function listen(): Promise<{ updates: Updates; changes: Change[] }> {
   const reads = createJobReads(database.pool);
   const updates = await openUpdates({
     config: { DATABASE_URL: database.url },
     pool: database.pool,
-    kinds: [reads],
+    kinds: [reads, createBulkReads(database.pool, reads)],
     logger,
   });
   onTestFinished(() => updates.close());
@@ -70,6 +72,29 @@ const release = (job: Reservation) => {
 
 /** Timeout for an event that never arrives. */
 const hangMs = 30_000;
+
+it('a wait for a bulk job reads its end from the row when the notification is lost', async () => {
+  const { updates } = await listen();
+  const { organizationId, keyId } = await createCaller(database.pool, 'a pepper', {
+    amountMicro: 0,
+  });
+  const id = newId('bulk');
+  await database.query(
+    `INSERT INTO bulk (id, organization_id, key_id, request_id, status, concurrency)
+      VALUES ($1, $2, $3, 'req_test', 'in_progress', 1)`,
+    [id, organizationId, keyId],
+  );
+  const { read } = createBulkReads(database.pool, createJobReads(database.pool));
+  const waits = createWaits(updates, { read, isEnded: (bulk) => bulk.completedAtMs !== null });
+  const wait = waits.awaitEnd({ organizationId, id }, hangMs);
+  await database.query(
+    `UPDATE bulk SET status = 'canceled', completed_at = clock_timestamp() WHERE id = $1`,
+    [id],
+  );
+  const startedAt = performance.now();
+  expect(await wait).toMatchObject({ id, status: 'canceled' });
+  expect(performance.now() - startedAt).toBeLessThan(hangMs / 2);
+});
 
 describe('the updates of a job', () => {
   it('are its reservation and its end, each once, even before a subscription', async () => {
