@@ -16,7 +16,8 @@ import { polledQueues } from '../domain/job-contract.ts';
 import { respondWhileStarting, createApp, type RequestHandler } from './app.ts';
 import type { Middleware } from './context.ts';
 import { closeServer, handleInOrder } from './http/connections.ts';
-import { openJobUpdates, type JobUpdates } from '../studio/jobs/job-updates.ts';
+import { createBulkReads } from '../studio/bulk/bulk-reads.ts';
+import { openUpdates, type Updates } from '../studio/executions/updates.ts';
 
 interface ApiOptions {
   config: Config;
@@ -32,7 +33,7 @@ export interface Api {
   metricsPort: number | null;
   services: ApiServices;
   client: Client;
-  updates: JobUpdates;
+  updates: Updates;
   /** Stops accepting connections, completes the open requests, and closes all services. */
   close: () => Promise<void>;
 }
@@ -66,7 +67,9 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   const { chatLedger: ledger, telemetry } = resources.services;
   const chat = createChat({ config, ledger, logger, telemetry });
   const services = { ...resources.services, chat };
-  const updates = await openJobUpdates({ config, ...services });
+  const { pool, reads } = services;
+  const kinds = [reads, createBulkReads(pool, reads)];
+  const updates = await openUpdates({ config, pool, kinds, logger });
   let isDraining = false;
   const readiness = {
     required: { ...databaseChecks(services.pool), serving: () => Promise.resolve(!isDraining) },

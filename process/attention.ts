@@ -4,7 +4,7 @@
  * its condition has been true for minutes.
  */
 import type { z } from 'zod';
-import { formatDuration } from '../studio/jobs/job-statement.ts';
+import { formatDuration } from '../domain/durations.ts';
 import type { LastAudit } from '../ledger/ledger-reads.ts';
 import type { openCounts, WebhookFailures } from './gateway-state.ts';
 

@@ -1,9 +1,9 @@
 /** Starts a worker process: Temporal workers, sweeper, state gauges and auditor. */
 import type { Client } from '@temporalio/client';
 import type { AuditSources } from '../ledger/audit.ts';
-import { createBulkActions } from '../studio/jobs/bulk-actions.ts';
-import { createBulkWorkflows } from '../studio/bulk/bulk-workflow.ts';
-import { hasRunningWorkflow } from '../studio/jobs/job-workflow.ts';
+import { createActionRuns } from '../studio/jobs/action-runs.ts';
+import { createBulkWorkflows } from '../studio/bulk/bulk-execution.ts';
+import { hasRunningWorkflow } from '../studio/executions/workflow-state.ts';
 import { providerDefinitions } from '../providers/provider-registry.ts';
 import { createRelays, openProcess, type Services } from '../process/services.ts';
 import type { Config } from '../platform/config.ts';
@@ -50,9 +50,9 @@ export async function startWorkerProcess(
   const { pool, storage, usageSums } = services;
   const databaseUrl = config.DATABASE_URL;
   const bulkWorkflows = createBulkWorkflows({ pool, client, config, logger });
-  const bulkActions = createBulkActions({ pool, client, config, logger });
+  const actionRuns = createActionRuns({ pool, client, config, logger });
   const { workflowBuild } = workers;
-  const swept = { webhookRelay, bulkWorkflows, bulkActions, workflowBuild };
+  const swept = { webhookRelay, bulkWorkflows, actionRuns, workflowBuild };
   const runPass = () => sweep({ config, services, client, prepareServer, ...swept });
   const stopSweeping = startSweeping({ runPass, config, services, state });
   const stopAuditing = startAuditor({

@@ -109,7 +109,7 @@ async function awaitJobResult(
       0,
       Math.min(progress === 0 ? 0 : progressIntervalMs, waitMaxMs - waitedMs),
     );
-    const job = await services.jobWaits.awaitEnd({ organizationId, jobId, signal }, waitMs);
+    const job = await services.jobWaits.awaitEnd({ organizationId, id: jobId, signal }, waitMs);
     if (!job) throw new McpError(ErrorCode.InternalError, `The job ${jobId} was not found.`);
     const mustReturn = job.status !== 'open' || signal.aborted || services.jobWaits.isDraining();
     if (mustReturn || performance.now() - startedAtMs >= waitMaxMs)

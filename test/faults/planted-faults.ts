@@ -538,7 +538,7 @@ const bulk: Fault[] = [
   },
   {
     name: 'a workflow whose task keeps failing is reset in each pass of the sweeper',
-    file: 'studio/jobs/failing-workflows.ts',
+    file: 'studio/executions/failing-workflows.ts',
     original: 'if (wasReset || firstTask === null) return false;',
     planted: 'if (firstTask === null) return false;',
     tests: ['test/outages/failing-workflows.slow.test.ts'],
@@ -580,9 +580,9 @@ const bulk: Fault[] = [
   },
   {
     name: 'a bulk job without a workflow stays open',
-    file: 'studio/bulk/bulk-workflow.ts',
-    original: 'if (!bulk.missing) {',
-    planted: 'if (bulk.id) {',
+    file: 'studio/bulk/bulk-execution.ts',
+    original: 'onEnded: ({ id }) => stopLost(deps, id),',
+    planted: 'onEnded: async () => {},',
     tests: [bulkRecovery],
   },
   {
@@ -1197,8 +1197,29 @@ const access: Fault[] = [
     tests: ['test/attacks/open-waits.slow.test.ts'],
   },
   {
+    name: 'the stream of one job ends with those of all jobs',
+    file: 'studio/executions/feed.ts',
+    original: 'if (reader.id === null || updates.isDraining)',
+    planted: 'if (reader.organizationId)',
+    tests: ['test/api/console-reads.test.ts'],
+  },
+  {
+    name: 'a wait for a bulk job misses its end with the notification',
+    file: 'studio/bulk/bulk-reads.ts',
+    original: 'AND completed_at IS NOT NULL`),',
+    planted: 'AND completed_at IS NULL`),',
+    tests: ['test/studio/execution-updates.test.ts'],
+  },
+  {
+    name: 'a workflow that Temporal does not find has no grace period',
+    file: 'studio/executions/keeper.ts',
+    original: "state === 'missing' && (row.missingForMs ?? 0) < graceMs",
+    planted: 'false',
+    tests: ['test/worker/sweeper.test.ts'],
+  },
+  {
     name: 'a suspended organization keeps its event streams',
-    file: 'studio/jobs/stream-timer.ts',
+    file: 'studio/executions/feed.ts',
     original: " AND o.status = 'active'",
     planted: '',
     tests: ['test/attacks/open-waits.slow.test.ts'],
@@ -1285,7 +1306,7 @@ const providers: Fault[] = [
   },
   {
     name: 'a job whose workflow is paused is released',
-    file: 'studio/jobs/job-workflow.ts',
+    file: 'studio/executions/workflow-state.ts',
     original: " || status.name === 'PAUSED'",
     planted: '',
     tests: ['test/worker/sweeper.test.ts'],

@@ -103,7 +103,7 @@ describe('a bulk action', () => {
     await finish(jobIds, caller);
     const terminated = await start({ action: 'refund', filter, perSecond: 1 });
     await gateway.getWorkflow(terminated).terminate('a test');
-    const missing = newId('bulkAction');
+    const missing = newId('actionRun');
     await gateway.database.query(
       `WITH lost AS (INSERT INTO bulk_action (id, action, request, actor, reason, request_id)
          VALUES ($1, 'refund', '{"perSecond": 5}', 'olga', 'ticket 7', 'req_1') RETURNING id)
