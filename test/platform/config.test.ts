@@ -9,7 +9,7 @@ import {
   parseDatabaseUrl,
   type DatabaseAddress,
 } from '../../platform/database-url.ts';
-import { connectionOptions } from '../../platform/temporal.ts';
+import { connectionOptions } from '../../platform/temporal-connection.ts';
 import { runProgram } from '../harness/programs.ts';
 import { variablesInCode } from '../harness/variables.ts';
 
