@@ -36,7 +36,7 @@ describeInBrowser('the account in the console', () => {
       page.getByRole('link', { name: 'Download as CSV' }).click(),
     ]);
     const csv = await readFile(await file.path(), 'utf8');
-    expect(csv).toMatch(/^"day","model","requests","credits"/);
+    expect(csv).toMatch(/^\uFEFF"day","model","requests","credits"/);
     expect(csv).toContain(',"seedream",1,3,');
     const records = page.getByRole('region', { name: 'Records' });
     await records.getByRole('link', { name: 'Image · generate' }).first().click();
