@@ -131,6 +131,9 @@ export function pickSetVariables(
 /** EX_CONFIG of sysexits.h: a supervisor can distinguish an invalid setting from a crash. */
 export const configExitStatus = 78;
 
+/** Reads NO_PROXY for agents, whose library reads the other two variables of proxies itself. */
+export const readNoProxy = (): string | undefined => pickSetVariables(process.env)['NO_PROXY'];
+
 /** Loads the configuration, or prints the error on one line and exits with `configExitStatus`. */
 export function loadConfigOrExit(known: KnownProviders): Config {
   try {

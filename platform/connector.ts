@@ -5,7 +5,7 @@
  * but not afterwards.
  */
 import { Agent, buildConnector, EnvHttpProxyAgent, Pool, type Dispatcher } from 'undici';
-import type { TemporalConfig } from './config.ts';
+import { readNoProxy, type TemporalConfig } from './config.ts';
 
 /** Time limit of a connection with its TLS handshake, in milliseconds. */
 const connectTimeoutMs = 5000;
@@ -29,14 +29,18 @@ interface AgentOptions extends Pick<
   resolveTunnel?: (address: string) => Promise<string>;
 }
 
+/** Returns the hosts that are reached without a proxy. This machine is always one of them. */
+const listDirectHosts = (noProxy = ''): string => `${noProxy},localhost,127.0.0.1,::1`;
+
 /**
  * Creates an agent with connections of its own. undici reads the variables of proxies, in lower case
- * too. A request that fails because of its connection, its tunnel or its TLS handshake is unsent.
+ * first. A request that fails because of its connection, its tunnel or its TLS handshake is unsent.
  */
 export function createAgent({ resolveTunnel, ...options }: AgentOptions): EnvHttpProxyAgent {
   return new EnvHttpProxyAgent({
     connect: buildConnector({ timeout: connectTimeoutMs }),
     connectTimeout: connectTimeoutMs,
+    noProxy: listDirectHosts(readNoProxy()),
     ...options,
     factory: (origin, pool: Pool.Options) =>
       new Pool(origin, { ...pool, connect: markErrors(pool.connect) }),
@@ -70,20 +74,22 @@ function markErrors(connect: Pool.Options['connect']): buildConnector.connector 
  */
 export function findProxy(
   address: string,
-  { HTTPS_PROXY, HTTP_PROXY, NO_PROXY = '' }: Partial<TemporalConfig>,
+  { HTTPS_PROXY, HTTP_PROXY, NO_PROXY }: Partial<TemporalConfig>,
 ): URL | null {
   const proxy = HTTPS_PROXY ?? HTTP_PROXY;
   const { hostname, port } = new URL(`https://${address}`);
   const host = hostname.replace(/^\[|\]$/g, '').replace(/\.$/, '');
-  const isExempt = NO_PROXY.split(/[,\s]+/).some((entry) => {
-    // An IPv6 address without brackets has no port.
-    const [, bracketed, name = entry, entryPort] =
-      /^(?:\[(.+)\]|([^:]*))(?::(\d+))?$/.exec(entry.toLowerCase()) ?? [];
-    const suffix = (bracketed ?? name).replace(/^\*?\./, '').replace(/\.$/, '');
-    if (suffix === '' || (entryPort !== undefined && entryPort !== (port || '443'))) return false;
-    if (suffix === '*' || host.endsWith(`.${suffix}`)) return true;
-    return host === suffix && !entry.startsWith('*');
-  });
+  const isExempt = listDirectHosts(NO_PROXY)
+    .split(/[,\s]+/)
+    .some((entry) => {
+      // An IPv6 address without brackets has no port.
+      const [, bracketed, name = entry, entryPort] =
+        /^(?:\[(.+)\]|([^:]*))(?::(\d+))?$/.exec(entry.toLowerCase()) ?? [];
+      const suffix = (bracketed ?? name).replace(/^\*?\./, '').replace(/\.$/, '');
+      if (suffix === '' || (entryPort !== undefined && entryPort !== (port || '443'))) return false;
+      if (suffix === '*' || host.endsWith(`.${suffix}`)) return true;
+      return host === suffix && !entry.startsWith('*');
+    });
   return proxy === undefined || isExempt ? null : new URL(proxy);
 }
 

@@ -23,7 +23,7 @@ import { installTestRuntime } from '../harness/runtime.ts';
 const proxy = during(startProxy);
 const target = during(() => startHttpServer((_request, response) => response.end('{"here":true}')));
 
-/** Starts a proxy that forwards to loopback addresses, and refuses all others. */
+/** Starts a proxy that opens tunnels to Temporal and to tests on this machine, and refuses all others. */
 async function startProxy() {
   /** First lines of the requests, with their credentials. */
   const asked: string[] = [];
@@ -38,8 +38,10 @@ async function startProxy() {
     const { hostname, port } = new URL(`https://${url}`);
     near.on('error', () => {});
     sockets.add(near);
-    if (hostname !== '127.0.0.1') return near.end('HTTP/1.1 403 Forbidden\r\n\r\n');
-    const far = connect(Number(port), hostname, () => {
+    const [host = '', farPort] =
+      hostname === 'temporal.example' ? inject('temporalAddress').split(':') : ['127.0.0.1', port];
+    if (!hostname.startsWith('te')) return near.end('HTTP/1.1 403 Forbidden\r\n\r\n');
+    const far = connect(Number(farPort), host, () => {
       near.write('HTTP/1.1 200 OK\r\n\r\n');
       near.pipe(far).pipe(near);
     });
@@ -80,9 +82,12 @@ async function call(url: string): Promise<unknown> {
 describe('a call to a provider', () => {
   it.each(['HTTP_PROXY', 'http_proxy'])('goes through %s', async (name) => {
     vi.stubEnv(name, `http://${proxy.host}`);
-    expect(await call(`${target.url}/call`)).toEqual({ forwarded: true });
-    expect(proxy.asked).toEqual([`POST ${target.url}/call`]);
-    vi.stubEnv('NO_PROXY', '127.0.0.1');
+    expect(await call('http://api.example/call')).toEqual({ forwarded: true });
+    expect(proxy.asked).toEqual(['POST http://api.example/call']);
+    vi.stubEnv('NO_PROXY', 'example');
+    await expect(call('http://api.example/call')).rejects.toMatchObject({ kind: 'not_accepted' });
+    vi.stubEnv('NO_PROXY', '');
+    // A sandbox on this machine, for example.
     expect(await call(`${target.url}/call`)).toEqual({ here: true });
     expect(proxy.asked).toHaveLength(1);
   });
@@ -102,23 +107,23 @@ describe('a call to a provider', () => {
     vi.stubEnv('HTTPS_PROXY', 'http://127.0.0.1:1');
     await expect(call('https://api.example/')).rejects.toMatchObject({ kind: 'not_accepted' });
     vi.stubEnv('HTTPS_PROXY', `http://${proxy.host}`);
-    const plain = `https://127.0.0.1:${target.port}/`;
+    const plain = `https://test.example:${target.port}/`;
     await expect(call(plain)).rejects.toMatchObject({ kind: 'not_accepted' });
-    expect(proxy.asked).toEqual([`CONNECT 127.0.0.1:${target.port}`]);
+    expect(proxy.asked).toEqual([`CONNECT test.example:${target.port}`]);
   });
 });
 
 it('the store is reached through the proxy', async () => {
   vi.stubEnv('HTTP_PROXY', `http://${proxy.host}`);
   const storage = await openS3({
-    endpoint: target.url,
+    endpoint: 'http://store.example',
     region: 'eu',
     bucket: 'media',
     readCredentials: () => Promise.resolve({ accessKeyId: 'id', secretAccessKey: 'key' }),
     spoolDirectory: newFolder(),
   });
   await expect(storage.check()).rejects.toThrow('the store changed an object');
-  expect(proxy.asked[0]).toBe(`PUT ${target.url}/media/studio-gateway-probe`);
+  expect(proxy.asked[0]).toBe('PUT http://store.example/media/studio-gateway-probe');
 });
 
 describe('a URL of a caller', () => {
@@ -181,7 +186,7 @@ describe('a URL of a caller', () => {
 
 const settings = {
   DATABASE_URL: 'postgres://user:pass@127.0.0.1:5432/gateway',
-  TEMPORAL_ADDRESS: inject('temporalAddress'),
+  TEMPORAL_ADDRESS: 'temporal.example:7233',
   ...Object.fromEntries(
     [
       'STORAGE_SECRET',
@@ -201,7 +206,7 @@ describe('Temporal', () => {
     await (await NativeConnection.connect(await connectionOptions(config))).close();
   };
 
-  it('is reached through the proxy by clients and workers, unless NO_PROXY names it', async () => {
+  it('is reached through the proxy by clients and workers, unless it is on this machine', async () => {
     installTestRuntime(createLogger('test', 'silent'));
     await connectBoth({ https_proxy: `http://user:word@${proxy.host}` });
     const credentials = Buffer.from('user:word').toString('base64');
@@ -210,7 +215,10 @@ describe('Temporal', () => {
     proxy.asked.length = 0;
     // The library of the client would read this variable by itself.
     vi.stubEnv('https_proxy', `http://${proxy.host}`);
-    await connectBoth({ HTTPS_PROXY: `http://${proxy.host}`, no_proxy: '127.0.0.1' });
+    await connectBoth({
+      HTTPS_PROXY: `http://${proxy.host}`,
+      TEMPORAL_ADDRESS: inject('temporalAddress'),
+    });
     expect(proxy.asked).toEqual([]);
   });
 });
@@ -234,7 +242,17 @@ describe('NO_PROXY', () => {
     '[::1]:8443',
     '10.0.0.0/8',
   ];
-  const hosts = ['a.example', 'x.a.example', 'xa.example', 'a.example:8443', '[::1]', '10.0.0.1'];
+  const hosts = [
+    'localhost',
+    'a.localhost',
+    '127.0.0.1',
+    'a.example',
+    'x.a.example',
+    'xa.example',
+    'a.example:8443',
+    '[::1]',
+    '10.0.0.1',
+  ];
 
   it.each(lists)('%j has the same meaning for Temporal as for all other requests', async (list) => {
     vi.stubEnv('HTTPS_PROXY', `http://${proxy.host}`);
