@@ -92,7 +92,7 @@ function createAttemptFailure({ outcome, status, error }: SendResult, retryInMs:
     message:
       status === null
         ? `the request to the receiver failed: ${error}`
-        : `the receiver responded with ${status}`,
+        : `the receiver responded with ${status}${error === null ? '' : `: ${error}`}`,
     type: outcome === 'gone' ? 'WEBHOOK_GONE' : 'WEBHOOK_NOT_DELIVERED',
     nonRetryable: retryInMs === null,
     ...(retryInMs !== null && { nextRetryDelay: retryInMs }),

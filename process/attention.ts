@@ -151,6 +151,24 @@ export const conditions: readonly Condition[] = [
       })),
   },
   {
+    alert: 'ProviderPaused',
+    severity: 'ticket',
+    runbook: 'provider-down.md',
+    limit: 0,
+    read: ({ counts: { providersPaused: value } }) => [
+      { value, message: `Paused providers, whose jobs wait: ${value}.` },
+    ],
+  },
+  {
+    alert: 'CallerWebhookLate',
+    severity: 'ticket',
+    runbook: otherAlerts,
+    limit: 3600,
+    read: ({ counts: { callerWebhookAgeSeconds: value } }) => [
+      { value, message: `A webhook has not been delivered for ${formatSeconds(value)}.` },
+    ],
+  },
+  {
     alert: 'CallerWebhooksFail',
     severity: 'ticket',
     runbook: otherAlerts,

@@ -1,6 +1,6 @@
 /** Storage driver for the local disk: files below one directory, at signed URLs of the API. */
 import { createReadStream } from 'node:fs';
-import { link, mkdir, open, rm, stat, unlink } from 'node:fs/promises';
+import { access, constants, link, mkdir, open, rm, stat, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { assert } from '../domain/errors.ts';
 import { createSignedUrls, type SignedUrls, type SignedUrlsOptions } from './signed-urls.ts';
@@ -36,6 +36,7 @@ function openObjects(directory: string): StorageObjects {
   }
 
   return {
+    check: () => access(directory, constants.R_OK | constants.W_OK),
     size,
     async put(key, spoolPath) {
       const path = buildPath(key);

@@ -1,4 +1,5 @@
 /** Opens the storage driver selected by the configuration. */
+import type { Logger } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import type { Storage } from './storage.ts';
 import { assert } from '../domain/errors.ts';
@@ -8,10 +9,10 @@ import { openLocalDisk } from './local-disk.ts';
 import { createAwsCredentials, type S3Credentials, openS3 } from './s3.ts';
 import { createSignedUrls, type SignedUrls } from './signed-urls.ts';
 
-/** Wraps a storage so that every `put` is counted by its outcome. */
+/** Wraps a storage so that every `put` is counted by its outcome, and its errors are logged. */
 export function observeStorage(
   storage: Storage,
-  { storageWrites }: Pick<Metrics, 'storageWrites'>,
+  { metrics: { storageWrites }, logger }: { metrics: Metrics; logger: Logger },
 ): Storage {
   return {
     ...storage,
@@ -22,6 +23,7 @@ export function observeStorage(
         return outcome;
       } catch (error) {
         storageWrites.inc({ outcome: 'failed' });
+        logger.warn({ error }, 'storage.write_failed');
         throw error;
       }
     },
@@ -68,13 +70,15 @@ export async function openStorage(config: Config, publicBaseUrl: string): Promis
     readCredentials,
     spoolDirectory: config.STORAGE_DIR,
   }).catch(throwPathError);
-  if (!usesAwsCredentials) return { storage: s3, signedUrls: null, redirectUrl: null };
+  const isDirect = config.S3_UPLOADS === 'direct';
+  if (!usesAwsCredentials && isDirect) return { storage: s3, signedUrls: null, redirectUrl: null };
   // AWS credentials expire after hours, and so do URLs signed with them. Read URLs therefore point
   // to the API, which redirects each request to a newly signed URL of the store.
   const signedUrls = createSignedUrls(urls);
   const { urlOf, keyOf, isSigned } = signedUrls;
+  const { signUpload } = isDirect ? s3 : signedUrls;
   return {
-    storage: { ...s3, urlOf, keyOf, isSigned },
+    storage: { ...s3, urlOf, keyOf, isSigned, signUpload },
     signedUrls,
     redirectUrl: (key) => s3.urlOf(key, redirectTtlMs),
   };

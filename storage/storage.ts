@@ -49,6 +49,11 @@ export interface Storage {
    * @throws Error if the storage cannot store the object
    */
   put: (key: string, spoolPath: string) => Promise<'stored' | 'exists'>;
+  /**
+   * Checks that objects can be written and read, with an object of its own.
+   * @throws Error with the reason
+   */
+  check: () => Promise<void>;
   /** Returns the size of an object in bytes; null if the object does not exist. */
   size: (key: string) => Promise<number | null>;
   /** Opens an object, or a range of it. Returns null if the object does not exist. */
@@ -72,7 +77,7 @@ export interface Storage {
 }
 
 /** Driver functions that read and write objects. */
-export type StorageObjects = Pick<Storage, 'put' | 'size' | 'open' | 'remove'>;
+export type StorageObjects = Pick<Storage, 'check' | 'put' | 'size' | 'open' | 'remove'>;
 /** Driver functions that create and recognize signed URLs. */
 export type StorageUrls = Pick<Storage, 'urlOf' | 'signUpload' | 'keyOf' | 'isSigned'>;
 

@@ -79,6 +79,11 @@ describe.each(['local', 's3'] as const)('the %s driver', (name) => {
     expect(await urlAt(morning + dayMs)).not.toBe(url);
   });
 
+  it('is usable', async () => {
+    await driver.storage.check();
+    await driver.storage.check();
+  });
+
   it('returns the bytes, the size and the type of a stored object', async () => {
     const key = newKey('mp3');
     const bytes = randomBytes(3 * 1024 * 1024 + 7);
