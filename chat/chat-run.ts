@@ -228,13 +228,12 @@ export class ChatRun implements CheckpointedChat {
   }
 
   #recordDelivery(steps: StreamStep[]): void {
-    for (const { outputText } of steps) {
-      if (outputText === '') continue;
-      this.#outputTimer?.refresh();
-      if (!this.#hasDelivered) this.#parts.checkpoints.advanceCheckpoint(this);
-      this.#hasDelivered = true;
-      this.#meter.add(outputText);
-    }
+    const output = steps.map(({ outputText }) => outputText).join('');
+    if (output === '') return;
+    this.#outputTimer?.refresh();
+    if (!this.#hasDelivered) this.#parts.checkpoints.advanceCheckpoint(this);
+    this.#hasDelivered = true;
+    this.#meter.add(output);
   }
 
   #calculatePrice(usage: TokenUsage): number {

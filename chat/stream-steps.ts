@@ -1,5 +1,5 @@
 /** Reads a provider's answer: the events of a stream, or a whole answer, as steps. */
-import { finished, PassThrough, type Readable } from 'node:stream';
+import { finished, type Readable } from 'node:stream';
 import { createParser, type EventSourceParser } from 'eventsource-parser';
 import { GatewayError } from '../domain/errors.ts';
 import { asRecord, asText } from '../domain/json.ts';
@@ -65,8 +65,63 @@ class AnswerText {
   }
 }
 
+/** Number of bytes that may wait to be read. With more, the response is paused. */
+const waitingBytesMax = 64 * 1024;
+
 /**
- * Yields the steps of each packet, and skips packets without steps.
+ * Packets of a response that have arrived and wait to be read. A response that fails discards the
+ * packets that it holds itself.
+ */
+class ArrivedPackets {
+  /** Error with which the response has failed; null if it has not. */
+  error: unknown = null;
+  readonly #body: Readable;
+  #packets: Buffer[] = [];
+  #waitingBytes = 0;
+  #hasEnded = false;
+  #isDiscarding = false;
+  #arrival = Promise.withResolvers<void>();
+
+  constructor(body: Readable) {
+    this.#body = body;
+    body.on('data', (packet: Buffer) => this.#add(packet));
+    finished(body, (error) => {
+      this.error = error ?? null;
+      this.#hasEnded = true;
+      this.#arrival.resolve();
+    });
+  }
+
+  /** Waits until packets have arrived, and returns them; none at the end of the response. */
+  async take(): Promise<Buffer[]> {
+    if (this.#packets.length === 0 && !this.#hasEnded) {
+      this.#arrival = Promise.withResolvers();
+      await this.#arrival.promise;
+    }
+    const packets = this.#packets;
+    this.#packets = [];
+    this.#waitingBytes = 0;
+    this.#body.resume();
+    return packets;
+  }
+
+  /** Discards the rest of the response, so that its connection can be used again. */
+  discardRest(): void {
+    this.#isDiscarding = true;
+    this.#body.resume();
+  }
+
+  #add(packet: Buffer): void {
+    if (this.#isDiscarding) return;
+    this.#packets.push(packet);
+    this.#waitingBytes += packet.length;
+    if (this.#waitingBytes > waitingBytesMax) this.#body.pause();
+    this.#arrival.resolve();
+  }
+}
+
+/**
+ * Yields the steps of the packets that have arrived, and skips packets without steps.
  * @throws GatewayError if the stream ends early or cannot be parsed; the steps before the error
  * have been yielded by then
  */
@@ -76,27 +131,22 @@ export async function* readSteps(
 ): AsyncGenerator<StreamStep[], void> {
   const decoder = new TextDecoder();
   const text = new AnswerText(reader, streamedLengthMax);
-  // A failed stream discards the packets that were not yet read. The PassThrough stream delivers
-  // them before it ends.
-  const packets = new PassThrough();
-  let streamError: unknown = null;
-  finished(body, (error) => {
-    streamError = error ?? null;
-    packets.end();
-  });
-  body.pipe(packets, { end: false });
-  for await (const packet of packets) {
-    const failure = catchFailure(() => text.add(decoder.decode(packet, { stream: true })));
+  const arrived = new ArrivedPackets(body);
+  for (;;) {
+    const packets = await arrived.take();
+    if (packets.length === 0) break;
+    const failure = catchFailure(() => {
+      for (const packet of packets) text.add(decoder.decode(packet, { stream: true }));
+    });
     const steps = text.take();
     if (steps.length > 0) yield steps;
     if (failure) throw failure;
     if (!reader.isEnded) continue;
-    // The rest of the response is discarded, so that its connection can be used again.
-    body.unpipe(packets).resume();
+    arrived.discardRest();
     break;
   }
   const failure =
-    streamError === null ? catchFailure(() => text.end()) : networkFailure(streamError);
+    arrived.error === null ? catchFailure(() => text.end()) : networkFailure(arrived.error);
   // A failure after the end is ignored, because the answer is complete.
   if (!reader.complete) throw failure ?? invalidResponseError(null);
   yield [...text.take(), ...reader.end()];

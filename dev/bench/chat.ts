@@ -1,4 +1,4 @@
-/** Chat benchmark: a closed loop of chats straight to the upstream, and through our API, a pass-through and Portkey's gateway. */
+/** Chat benchmark: chats straight to the upstream, and through our API, a pass-through and Portkey's gateway. */
 import { execFileSync } from 'node:child_process';
 import { availableParallelism } from 'node:os';
 import { join } from 'node:path';
@@ -8,7 +8,7 @@ import { nodeService } from '../stack/node-service.ts';
 import { launch, untilReady, type Running } from '../stack/running.ts';
 import { installNpm } from '../stack/tools.ts';
 import { findGateway, startGateway, type Gateway } from './gateway.ts';
-import { runClosedLoop, type ClosedLoad } from './load.ts';
+import { readClock, runClosedLoop, runOpenLoop, spaceRandomly, type LoopResult } from './load.ts';
 import type { Benchmark, OpenVariant } from './measurement.ts';
 import { buildLogPath, startServers, type Servers } from './servers.ts';
 import type { Stops } from './stops.ts';
@@ -26,8 +26,7 @@ export interface ChatOptions {
   env: Record<string, string>;
 }
 
-interface ChatLoad extends ClosedLoad {
-  name: string;
+interface Chats {
   isStream: boolean;
   /** Response time of the upstream in milliseconds. */
   upstreamMs: number;
@@ -35,17 +34,29 @@ interface ChatLoad extends ClosedLoad {
   organizations: number;
 }
 
+interface ChatLoad extends Chats {
+  name: string;
+  /** Sends the chats of the load. `send` returns the measured time in milliseconds. */
+  run: (send: () => Promise<number>) => Promise<LoopResult<number>>;
+}
+
+/** Callers that each send their next chat after the response; or arrivals per second, at random times. */
+type Senders = { callers: number } | { arrivals: number };
+
 const oneCaller = { callers: 1, isStream: false, upstreamMs: 0, organizations: 1 };
 const manyCallers = { ...oneCaller, callers: 32, upstreamMs: 50 };
+const arrivals = { arrivals: 100, isStream: false, upstreamMs: 50, organizations: 1 };
 const loadTable = {
   caller: oneCaller,
   stream: { ...oneCaller, isStream: true },
   callers: manyCallers,
   streams: { ...manyCallers, isStream: true },
+  arrivals,
+  'stream-arrivals': { ...arrivals, isStream: true },
   organizations: { ...manyCallers, organizations: 100 },
   saturated: { ...oneCaller, callers: 64 },
   'slow-streams': { ...oneCaller, callers: 200, isStream: true, upstreamMs: 4000 },
-} satisfies Record<string, Pick<ChatLoad, keyof typeof oneCaller>>;
+} satisfies Record<string, Chats & Senders>;
 /** Names of the loads. */
 export const chatLoads = Object.keys(loadTable);
 /** Minimum duration of a load, as a multiple of the upstream's response time. */
@@ -113,15 +124,29 @@ export async function planChat(
   };
 }
 
-/** Builds a load. The starts of its callers are spread over the response time of the upstream. */
-function buildLoad(name: string, load: typeof oneCaller, seconds: number): ChatLoad {
+/**
+ * Builds a load. The starts of callers are spread over the response time of the upstream. Random arrivals are the same for
+ * all variants.
+ */
+function buildLoad(name: string, load: Chats & Senders, secondsMin: number): ChatLoad {
   const spreadSeconds = load.upstreamMs / 1000;
+  const seconds = Math.max(secondsMin, minResponseTimes * spreadSeconds);
+  if ('callers' in load) {
+    const closed = { callers: load.callers, seconds, spreadSeconds };
+    return { ...load, name, run: (send) => runClosedLoop(send, closed) };
+  }
+  const dueMs = spaceRandomly({ rate: load.arrivals, seconds });
   return {
     ...load,
     name,
-    seconds: Math.max(seconds, minResponseTimes * spreadSeconds),
-    spreadSeconds,
+    run: (send) => runOpenLoop(dueMs, (_, dueAtMs) => timeSince(dueAtMs, send)),
   };
+}
+
+/** Adds to the measured time of a chat how late it was sent. */
+async function timeSince(dueAtMs: number, send: () => Promise<number>): Promise<number> {
+  const lateMs = readClock() - dueAtMs;
+  return lateMs + (await send());
 }
 
 /** Restricts all threads of a process to the cores. */
@@ -245,8 +270,8 @@ function openLoadGenerator({ target, pids, stop }: ChatServer): OpenVariant<Chat
     pids,
     async run(load) {
       const send = (): Promise<number> => sendAndTime(pool, buildRequest(load, (turn += 1)), load);
-      const { latenciesMs, ...failed } = await runClosedLoop(send, load);
-      return { timesMs: { 'response or first token': latenciesMs }, ...failed };
+      const { results, ...failed } = await load.run(send);
+      return { timesMs: { 'response or first token': results }, ...failed };
     },
     async stop() {
       await pool.destroy();

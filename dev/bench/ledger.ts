@@ -87,8 +87,8 @@ async function runJobs(runTransactions: JobTransactions, load: LedgerLoad) {
     await runTransactions(load.organizations[turn % load.organizations.length] ?? '');
     return performance.now() - startedAt;
   };
-  const { latenciesMs, ...failed } = await runClosedLoop(job, load);
-  return { timesMs: { 'reserve and charge': latenciesMs }, ...failed };
+  const { results, ...failed } = await runClosedLoop(job, load);
+  return { timesMs: { 'reserve and charge': results }, ...failed };
 }
 
 /** Returns transactions that each run their own statement. */

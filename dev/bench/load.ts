@@ -1,5 +1,27 @@
-/** Load generators: an open loop starts jobs at a fixed rate; in a closed loop each caller has one request at a time. */
+/** Load generators: an open loop starts jobs when they are due; in a closed loop each caller has one request at a time. */
 import { setTimeout as sleep } from 'node:timers/promises';
+
+/** Result of a load generator. */
+export interface LoopResult<Result> {
+  /** Results of all jobs that succeeded, including those that ended after the load. */
+  results: Result[];
+  failures: number;
+  /** Message of the first failure. */
+  firstFailure: string | null;
+}
+
+/** Adds the result of a job, or counts its failure. */
+async function record<Result>(
+  result: LoopResult<Result>,
+  job: () => Promise<Result>,
+): Promise<void> {
+  try {
+    result.results.push(await job());
+  } catch (error) {
+    result.failures += 1;
+    result.firstFailure ??= error instanceof Error ? error.message : String(error);
+  }
+}
 
 /** Settings of an open loop. */
 export interface OpenLoad {
@@ -10,42 +32,43 @@ export interface OpenLoad {
   providerSeconds: number;
 }
 
-/** Result of an open loop. */
-interface OpenLoopResult {
-  /** Time at which each accepted job was due, by job id, in milliseconds since 1970. */
-  accepted: Map<string, number>;
-  failedStarts: number;
-  /** Message of the first failed start. */
-  firstFailure: string | null;
-}
-
 /** Time from the expected end of a job until it counts as lost. */
 const lostAfterMs = 120_000;
 const pollIntervalMs = 1000;
 
-/** Starts jobs at the rate of the load. Calls `start`, which returns the id of the accepted job; returns after the last response. */
-export async function runOpenLoop(
-  load: OpenLoad,
-  start: (turn: number) => Promise<string>,
-): Promise<OpenLoopResult> {
-  const result: OpenLoopResult = { accepted: new Map(), failedStarts: 0, firstFailure: null };
-  const beganAt = Date.now();
-  const startJob = async (turn: number, dueAtMs: number): Promise<void> => {
-    try {
-      result.accepted.set(await start(turn), dueAtMs);
-    } catch (error) {
-      result.failedStarts += 1;
-      result.firstFailure ??= error instanceof Error ? error.message : String(error);
-    }
-  };
-  const starts: Promise<void>[] = [];
-  for (let turn = 0; turn < Math.round(load.rate * load.seconds); turn += 1) {
-    // Times count from when the job was due, so they include delays of the load generator.
-    const dueAt = beganAt + (turn * 1000) / load.rate;
-    if (dueAt > Date.now()) await sleep(dueAt - Date.now());
-    starts.push(startJob(turn, dueAt));
+/** Returns when the jobs of a load are due, in milliseconds from its start. */
+export function spaceEvenly({ rate, seconds }: Pick<OpenLoad, 'rate' | 'seconds'>): number[] {
+  return Array.from({ length: Math.round(rate * seconds) }, (_, turn) => (turn * 1000) / rate);
+}
+
+/** Returns random times of independent arrivals, in milliseconds from the start of a load. */
+export function spaceRandomly({ rate, seconds }: Pick<OpenLoad, 'rate' | 'seconds'>): number[] {
+  const dueMs: number[] = [];
+  const takeGap = (): number => (-Math.log(1 - Math.random()) * 1000) / rate;
+  for (let at = takeGap(); at < seconds * 1000; at += takeGap()) dueMs.push(at);
+  return dueMs;
+}
+
+/** Returns the time in milliseconds since 1970, with fractions. */
+export const readClock = (): number => performance.timeOrigin + performance.now();
+
+/**
+ * Starts each job when it is due, and returns after the last one. `job` returns, for example, the id of the accepted job, or
+ * its duration. Times count from `dueAtMs`, in milliseconds since 1970, so they include delays of the load generator.
+ */
+export async function runOpenLoop<Result>(
+  dueMs: readonly number[],
+  job: (turn: number, dueAtMs: number) => Promise<Result>,
+): Promise<LoopResult<Result>> {
+  const result: LoopResult<Result> = { results: [], failures: 0, firstFailure: null };
+  const beganAtMs = readClock();
+  const jobs: Promise<void>[] = [];
+  for (const [turn, afterMs] of dueMs.entries()) {
+    const dueAtMs = beganAtMs + afterMs;
+    if (dueAtMs > readClock()) await sleep(dueAtMs - readClock());
+    jobs.push(record(result, () => job(turn, dueAtMs)));
   }
-  await Promise.all(starts);
+  await Promise.all(jobs);
   return result;
 }
 
@@ -64,32 +87,16 @@ export interface ClosedLoad {
   spreadSeconds: number;
 }
 
-/** Result of a closed loop. */
-interface ClosedLoopResult {
-  /** Durations of all jobs that succeeded, including those that ended after the load. */
-  latenciesMs: number[];
-  failures: number;
-  /** Message of the first failure. */
-  firstFailure: string | null;
-}
-
-/** Runs `job` repeatedly for each caller, and waits for the last jobs. `job` returns its duration in milliseconds. */
-export async function runClosedLoop(
-  job: () => Promise<number>,
+/** Runs `job` repeatedly for each caller, and waits for the last jobs. */
+export async function runClosedLoop<Result>(
+  job: () => Promise<Result>,
   load: ClosedLoad,
-): Promise<ClosedLoopResult> {
-  const result: ClosedLoopResult = { latenciesMs: [], failures: 0, firstFailure: null };
+): Promise<LoopResult<Result>> {
+  const result: LoopResult<Result> = { results: [], failures: 0, firstFailure: null };
   const endsAt = performance.now() + load.seconds * 1000;
   const caller = async (_: unknown, place: number): Promise<void> => {
     await sleep((1000 * load.spreadSeconds * place) / load.callers);
-    while (performance.now() < endsAt) {
-      try {
-        result.latenciesMs.push(await job());
-      } catch (error) {
-        result.failures += 1;
-        result.firstFailure ??= error instanceof Error ? error.message : String(error);
-      }
-    }
+    while (performance.now() < endsAt) await record(result, job);
   };
   await Promise.all(Array.from({ length: load.callers }, caller));
   return result;

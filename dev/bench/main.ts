@@ -122,7 +122,7 @@ addCounted(
   .option('--concurrency <n>', 'number of jobs that run at the same time', number, 16)
   .option('--env <NAME=value>', 'environment variable of the gateway; repeatable', assignment, {})
   .action(createAction(planBulk));
-addCommand('chat', 'Chats in closed loops: each caller has one request at a time.', 3)
+addCommand('chat', 'Chats of callers with one request at a time, and of random arrivals.', 3)
   .option(
     '--loads <list>',
     `comma-separated: ${chatLoads.join()}`,

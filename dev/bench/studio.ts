@@ -5,7 +5,7 @@ import { z } from 'zod';
 import { freePort } from '../stack/free-port.ts';
 import { nodeService } from '../stack/node-service.ts';
 import { findGateway, startGateway, type Gateway } from './gateway.ts';
-import { runOpenLoop, untilEnded, type OpenLoad } from './load.ts';
+import { runOpenLoop, spaceEvenly, untilEnded, type OpenLoad } from './load.ts';
 import type { Benchmark, LoadResult, OpenVariant, Variant } from './measurement.ts';
 import { buildLogPath, startServers, type Servers } from './servers.ts';
 import type { Stops } from './stops.ts';
@@ -78,7 +78,11 @@ interface Engine {
 
 /** Runs a load. The API is not polled, as if the caller used a webhook. */
 async function runLoad({ startJob, findEnded }: Engine, load: OpenLoad): Promise<LoadResult> {
-  const { accepted, failedStarts, firstFailure } = await runOpenLoop(load, () => startJob(load));
+  const { results, failures, firstFailure } = await runOpenLoop(
+    spaceEvenly(load),
+    async (_, dueAtMs) => [await startJob(load), dueAtMs] as const,
+  );
+  const accepted = new Map(results);
   const ids = [...accepted.keys()];
   let ended = new Map<string, JobTimes | string>();
   await untilEnded(load, async () => {
@@ -99,7 +103,7 @@ async function runLoad({ startJob, findEnded }: Engine, load: OpenLoad): Promise
         (job) => job.endedAtMs - job.createdAtMs - load.providerSeconds * 1000,
       ),
     },
-    failures: failedStarts + lost,
+    failures: failures + lost,
     firstFailure: firstFailure ?? (lost > 0 ? message : null),
   };
 }

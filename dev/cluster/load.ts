@@ -2,7 +2,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { Agent, request } from 'undici';
-import { quantile, runOpenLoop, untilEnded, type OpenLoad } from '../bench/load.ts';
+import { quantile, runOpenLoop, spaceEvenly, untilEnded, type OpenLoad } from '../bench/load.ts';
 
 /** Gateway to which the requests are sent, and its database. */
 export interface Target {
@@ -27,19 +27,20 @@ export async function runLoad(target: Target, load: OpenLoad) {
   /** Number of retries by the status that caused them. */
   const retried: Record<string, number> = {};
   try {
-    const { accepted, ...rest } = await runOpenLoop(load, async (turn) => {
+    const dueMs = spaceEvenly(load);
+    const { results, ...failed } = await runOpenLoop(dueMs, async (turn, dueAtMs) => {
       const retryUntil = Date.now() + retryMs;
       for (;;) {
         const { status, text } = await sendRequest(target, agent, turn);
-        if (status === 200 || status === 202) return buildTag(turn);
+        if (status === 200 || status === 202) return [buildTag(turn), dueAtMs] as const;
         if (!retryableStatuses.has(status) || Date.now() > retryUntil)
           throw new Error(`${status} ${text}`);
         retried[status] = (retried[status] ?? 0) + 1;
         await sleep(500);
       }
     });
-    const outcome = await readOutcome(target, load, accepted);
-    return { requested: Math.round(load.rate * load.seconds), ...outcome, retried, ...rest };
+    const outcome = await readOutcome(target, load, new Map(results));
+    return { requested: dueMs.length, ...outcome, retried, ...failed };
   } finally {
     await agent.close();
   }

@@ -108,7 +108,7 @@ function printOutcome(outcome: LoadOutcome): void {
   const { requested, accepted, charged, released, lost, twice, retried } = outcome;
   const cells = {
     requested,
-    'given up': outcome.failedStarts,
+    'given up': outcome.failures,
     accepted,
     charged,
     released,

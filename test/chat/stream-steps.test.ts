@@ -1,5 +1,6 @@
 /** Stream of an upstream that is read more slowly than it arrives. */
 import { Readable } from 'node:stream';
+import { finished } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { Pool } from 'undici';
 import { expect, it, onTestFinished } from 'vitest';
@@ -45,9 +46,32 @@ it('characters that are split between two chunks stay whole; half a character an
   const pieces = ['a\ud83d', '\ude00b', 'cut \ud83d', '\0x', 'end \ud83d'];
   const reader = openaiProtocol.createReader({ answers: 1, provider: 'openai' });
   const received: string[] = [];
-  const packets = [...pieces.map(chunk), 'data: [DONE]\n\n'];
+  const packets = [...pieces.map(chunk), 'data: [DONE]\n\n'].map((text) => Buffer.from(text));
   for await (const steps of readSteps(Readable.from(packets), reader)) {
     received.push(...steps.map(({ text }) => text));
   }
   expect(received).toEqual(['a', '😀b', 'cut ', '\ufffdx', 'end ', '']);
+});
+
+it('a response is paused while its packets wait, and what follows its end is read and discarded', async () => {
+  let sentBytes = 0;
+  async function* send(): AsyncGenerator<Buffer> {
+    for (let index = 0; index < 2000; index += 1) {
+      const packet = Buffer.from(index === 1000 ? 'data: [DONE]\n\n' : chunk('x'.repeat(1000)));
+      sentBytes += packet.length;
+      yield packet;
+    }
+  }
+  const body = Readable.from(send());
+  const reader = openaiProtocol.createReader({ answers: 1, provider: 'openai' });
+  let received = 0;
+  for await (const steps of readSteps(body, reader)) {
+    await sleep(1);
+    const text = steps.map((step) => step.text).join('');
+    if (text !== '') expect(sentBytes - received).toBeLessThan(400 * 1024);
+    received += text.length;
+  }
+  expect(received).toBe(1000 * 1000);
+  await finished(body);
+  expect(sentBytes).toBeGreaterThan(2 * 1000 * 1000);
 });
