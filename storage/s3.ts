@@ -175,6 +175,10 @@ function openS3Objects(bucket: S3Bucket): StorageObjects {
       await rm(path, { force: true });
       return exists ? 'exists' : 'stored';
     },
+    async replace(key, path) {
+      await upload(key, path, false);
+      await rm(path, { force: true });
+    },
     async open(key, range) {
       const headers = range && { range: `bytes=${range.first}-${range.last}` };
       const response = await sendRequest({
@@ -270,8 +274,11 @@ function createPresignedUrls(bucket: S3Bucket): StorageUrls {
   }
 
   return {
-    async urlOf(key, ttlMs, stepMs) {
+    async urlOf(key, ttlMs, { stepMs, disposition } = {}) {
       const url = new URL(key, base);
+      if (disposition !== undefined) {
+        url.searchParams.set('response-content-disposition', disposition);
+      }
       if (key.endsWith(`.${untypedExtension}`)) {
         // The uploader may have sent any content type, so the response overrides it with one that a
         // browser does not execute.
