@@ -35,6 +35,7 @@ import { createCallChecker, createUnknownOutcomes } from '../studio/jobs/status-
 import { createProviders, createProviderSlots } from '../providers/provider-registry.ts';
 import { createRequestFiles, createRecordings } from '../storage/inputs/recordings.ts';
 import { createArtifactStore, observeArtifacts } from '../storage/artifacts.ts';
+import { buildDisposition } from '../storage/file-names.ts';
 import { createStoredFiles } from '../storage/stored-files.ts';
 import { observeStorage, openStorage } from '../storage/open-storage.ts';
 import { createUsageSums } from '../ledger/usage-sums.ts';
@@ -110,7 +111,10 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
     reads: createJobReads(pool, storage),
     view: createJobView({
       publicBaseUrl: publicBaseUrl(config),
-      urlOf: (artifact, ttlMs) => storage.urlOf(artifact.storageKey, ttlMs),
+      urlOf: (artifact, ttlMs, text) =>
+        storage.urlOf(artifact.storageKey, ttlMs, {
+          disposition: buildDisposition({ ...artifact, text }),
+        }),
     }),
     usageSums: createUsageSums(pool),
     inbox: createInbox(pool),

@@ -9,24 +9,26 @@ import { openLocalDisk } from './local-disk.ts';
 import { createAwsCredentials, type S3Credentials, openS3 } from './s3.ts';
 import { createSignedUrls, type SignedUrls } from './signed-urls.ts';
 
-/** Wraps a storage so that every `put` is counted by its outcome, and its errors are logged. */
+/** Wraps a storage so that every write is counted by its outcome, and its errors are logged. */
 export function observeStorage(
   storage: Storage,
   { metrics: { storageWrites }, logger }: { metrics: Metrics; logger: Logger },
 ): Storage {
+  async function count<Result>(write: Promise<Result>): Promise<Result> {
+    try {
+      const result = await write;
+      storageWrites.inc({ outcome: 'ok' });
+      return result;
+    } catch (error) {
+      storageWrites.inc({ outcome: 'failed' });
+      logger.warn({ error }, 'storage.write_failed');
+      throw error;
+    }
+  }
   return {
     ...storage,
-    async put(key, spoolPath) {
-      try {
-        const outcome = await storage.put(key, spoolPath);
-        storageWrites.inc({ outcome: 'ok' });
-        return outcome;
-      } catch (error) {
-        storageWrites.inc({ outcome: 'failed' });
-        logger.warn({ error }, 'storage.write_failed');
-        throw error;
-      }
-    },
+    put: (key, spoolPath) => count(storage.put(key, spoolPath)),
+    replace: (key, spoolPath) => count(storage.replace(key, spoolPath)),
   };
 }
 
@@ -36,10 +38,10 @@ export interface OpenStorage {
   /** Verifies the signed URLs that the API serves; null if the object store serves all of them. */
   signedUrls: SignedUrls | null;
   /**
-   * Returns the object store's URL to which the API redirects a valid read URL. Null if the API
-   * sends the file itself.
+   * Returns the object store's URL to which the API redirects a valid read URL, with the header
+   * Content-Disposition of the file. Null if the API sends the file itself.
    */
-  redirectUrl: ((key: string) => Promise<string>) | null;
+  redirectUrl: ((key: string, disposition: string) => Promise<string>) | null;
 }
 
 /** Lifetime of the redirect URLs, in milliseconds. */
@@ -80,7 +82,7 @@ export async function openStorage(config: Config, publicBaseUrl: string): Promis
   return {
     storage: { ...s3, urlOf, keyOf, isSigned, signUpload },
     signedUrls,
-    redirectUrl: (key) => s3.urlOf(key, redirectTtlMs),
+    redirectUrl: (key, disposition) => s3.urlOf(key, redirectTtlMs, { disposition }),
   };
 }
 

@@ -241,6 +241,10 @@ function openS3Objects(bucket: S3Bucket): StorageObjects {
       return exists ? 'exists' : 'stored';
     },
     open,
+    async replace(key, path) {
+      await upload(key, path, false);
+      await rm(path, { force: true });
+    },
     async remove(key) {
       const response = await sendRequest({ method: 'DELETE', key });
       if (!isMissing(response) && !isSuccess(response)) throwStatusError('DELETE', response);
@@ -318,8 +322,11 @@ function createPresignedUrls(bucket: S3Bucket): StorageUrls {
   }
 
   return {
-    async urlOf(key, ttlMs, stepMs) {
+    async urlOf(key, ttlMs, { stepMs, disposition } = {}) {
       const url = new URL(key, base);
+      if (disposition !== undefined) {
+        url.searchParams.set('response-content-disposition', disposition);
+      }
       if (key.endsWith(`.${untypedExtension}`)) {
         // The uploader may have sent any content type, so the response overrides it with one that a
         // browser does not execute.

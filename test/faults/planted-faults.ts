@@ -1370,9 +1370,30 @@ const providers: Fault[] = [
   {
     name: 'an upload is removed when the database fails during its check',
     file: 'storage/uploads.ts',
-    original: 'if (error instanceof GatewayError) await storage.remove(key);',
-    planted: 'await storage.remove(key);',
+    original: '    if (!isRejection(error)) throw error;\n',
+    planted: '',
     tests: ['test/api/file-uploads.test.ts'],
+  },
+  {
+    name: 'an upload is removed while the gateway is busy',
+    file: 'storage/uploads.ts',
+    original: 'error instanceof GatewayError && !error.retryable;',
+    planted: 'error instanceof GatewayError;',
+    tests: ['test/api/file-uploads.test.ts'],
+  },
+  {
+    name: 'a conversion is stored before it is recorded',
+    file: 'storage/uploads.ts',
+    original: 'await recordConversion(pool, upload, accepted.convertedFrom);\n    await storage.replace(key, path);',
+    planted: 'await storage.replace(key, path);\n    await recordConversion(pool, upload, accepted.convertedFrom);',
+    tests: ['test/storage/picture-conversion.slow.test.ts'],
+  },
+  {
+    name: 'a picture that names Display P3 is shown as sRGB',
+    file: 'storage/convert-picture.ts',
+    original: 'const p3Primaries = [11, 12];',
+    planted: 'const p3Primaries = [11];',
+    tests: ['test/storage/picture-conversion.slow.test.ts'],
   },
   {
     name: 'a page of files loses files of the same time',

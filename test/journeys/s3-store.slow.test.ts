@@ -41,6 +41,10 @@ afterAll(async () => {
   await server?.stop();
 });
 
+/** Returns the header Content-Disposition with which the store serves a URL. */
+const readDisposition = (url: string) =>
+  new URL(url).searchParams.get('response-content-disposition');
+
 const put = async (signed: UploadUrl, body: Buffer = png): Promise<number> =>
   (await putFile(signed, body)).status;
 
@@ -60,6 +64,9 @@ describe.skipIf(!executable)('a gateway on S3', () => {
     expect(answer.status).toBe(200);
     const url = answer.body.data.images[0]?.url ?? '';
     expect(url.startsWith(`${server.endpoint}/${server.bucket}/`)).toBe(true);
+    expect(readDisposition(url)).toBe('inline; filename="a-jetty-1.png"');
+    const files = await gateway.call<{ data: { url: string }[] }>('/api/v1/storage/files');
+    expect(readDisposition(files.body.data[0]?.url ?? '')).toBe(readDisposition(url));
     expect((await sharp(await download(url)).metadata()).format).toBe('png');
     // The API serves no files itself.
     const key = new URL(url).pathname.replace(`/${server.bucket}/`, '');
@@ -128,7 +135,7 @@ describe.skipIf(!executable)('an API on S3 with credentials that AWS issues', ()
 
   it('signs read URLs itself, and redirects them to the store for a few minutes', async () => {
     const { data } = await post<{ data: { images: { url: string }[] } }>(path, {
-      prompt: 'a pier',
+      prompt: 'a pier at Århus',
     });
     const [image] = data.images;
     const fileUrl = image?.url ?? '';
@@ -139,6 +146,9 @@ describe.skipIf(!executable)('an API on S3 with credentials that AWS issues', ()
     const location = new URL(redirect.headers.get('location') ?? '');
     expect(location.origin).toBe(server.endpoint);
     expect(location.searchParams.get('X-Amz-Expires')).toBe('300');
+    expect(readDisposition(location.href)).toBe(
+      'inline; filename="a-pier-at-_rhus-1.png"; filename*=UTF-8\'\'a-pier-at-%C3%85rhus-1.png',
+    );
     expect(location.searchParams.get('X-Amz-Security-Token')).toBe('session');
     // rclone sends the range with the status 200.
     const file = await fetch(fileUrl, { headers: { range: 'bytes=1-3' } });
