@@ -11,7 +11,7 @@ import { toEndpointPath, formatType } from '../../parts/names.ts';
 import { DescriptionList } from '../../parts/description-list.tsx';
 import { CopyId } from '../../parts/ids.tsx';
 import { JobState } from '../../parts/state.tsx';
-import { DateTime } from '../../parts/times.tsx';
+import { DateTime, LocalTimes } from '../../parts/times.tsx';
 import { showToast } from '../../parts/toast.tsx';
 import { keysQuery } from '../keys/key-query.ts';
 import { CopyAsCode } from '../playground/copy-as.tsx';
@@ -69,7 +69,11 @@ function JobSections({ job }: { job: Job }) {
       <div className="stack">
         <PipelineGraph job={job} />
         <JobResult job={job} />
-        {job.result && data && <p className="statement">{data.why}</p>}
+        {job.result && data && (
+          <p className="statement">
+            <LocalTimes text={data.why} />
+          </p>
+        )}
         <section className="card">
           <div className="head">
             <h2>Timeline</h2>

@@ -7,7 +7,7 @@ import { formatType } from '../../parts/names.ts';
 import { DescriptionList } from '../../parts/description-list.tsx';
 import { CopyId } from '../../parts/ids.tsx';
 import { State } from '../../parts/state.tsx';
-import { DateTime } from '../../parts/times.tsx';
+import { DateTime, LocalTimes } from '../../parts/times.tsx';
 import { Billing } from '../job/billing.tsx';
 import { ProviderRequests } from '../job/provider-requests.tsx';
 import { JobActions, type JobAction } from './job-actions.tsx';
@@ -83,9 +83,11 @@ function ActionsOnJob({ explanation: { jobId, done, billing, webhook, next } }: 
 function NextSteps({ explanation: { why, callerWhy, next } }: ExplanationProps) {
   return (
     <section className="card stack">
-      <p className="why">{why}</p>
+      <p className="why">
+        <LocalTimes text={why} />
+      </p>
       <p>
-        <span className="dim">The caller reads:</span> {callerWhy}
+        <span className="dim">The caller reads:</span> <LocalTimes text={callerWhy} />
       </p>
       {next.length > 0 && (
         <>
@@ -93,7 +95,8 @@ function NextSteps({ explanation: { why, callerWhy, next } }: ExplanationProps) 
           <ul className="stack">
             {next.map(({ message, command, operation }) => (
               <li key={message}>
-                {message} {!operation && command && <code className="dim">studio {command}</code>}
+                <LocalTimes text={message} />{' '}
+                {!operation && command && <code className="dim">studio {command}</code>}
               </li>
             ))}
           </ul>
