@@ -2,6 +2,7 @@
  * Stores the form values of the playground in the browser until the tab is closed, and the
  * Idempotency-Key of the request that they make.
  */
+import { useState } from 'react';
 import { useLocation } from 'wouter';
 import { newRequestKey } from '../../gateway/client.ts';
 import { buildOpening, studioPath, type Capability, type FormValues } from './capability.ts';
@@ -28,6 +29,21 @@ export function useOpenForm(): (capability: Capability, fields: FormValues) => v
     // A form that is already shown is drawn anew, because the state differs.
     navigate(`/playground/${studioPath(capability)}`, { state: newRequestKey() });
   };
+}
+
+/**
+ * Returns the id of the job that the form of a type has started in this tab, or that was chosen for
+ * it, and a function that changes it.
+ */
+export function useShownJob(type: string) {
+  const key = `job ${type}`;
+  const [jobId, setJobId] = useState(() => sessionStorage.getItem(key));
+  const show = (next: string | null): void => {
+    if (next === null) sessionStorage.removeItem(key);
+    else sessionStorage.setItem(key, next);
+    setJobId(next);
+  };
+  return [jobId, show] as const;
 }
 
 /** Time after which a further click on an unchanged form starts a new job, in milliseconds. */
