@@ -36,7 +36,8 @@ export function JobResult({ job }: { job: Job }) {
     );
   }
   if (job.mediaDeletedAt) return <p className="dim">The media of this job were deleted.</p>;
-  if (!job.result) return null;
+  // The graph of a pipeline shows the results of its steps.
+  if (!job.result || job.steps) return null;
   const media = listMedia(job);
   const text = findTranscript(job.result);
   return (

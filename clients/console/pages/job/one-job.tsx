@@ -57,16 +57,16 @@ function JobSections({ job }: { job: Job }) {
           {job.prompt}
         </p>
       )}
-      {job.steps?.map(
-        ({ id, status, error }) =>
-          status === 'failed' &&
-          error && (
-            <p key={id} className="wrong">
-              {id}: {error.message}
-            </p>
-          ),
-      )}
       <div className="stack">
+        {job.steps?.map(
+          ({ id, status, error }) =>
+            status === 'failed' &&
+            error && (
+              <p key={id} className="error">
+                {id}: {error.message}
+              </p>
+            ),
+        )}
         <PipelineGraph job={job} />
         <JobResult job={job} />
         {job.result && data && (
@@ -127,7 +127,7 @@ function Actions({ job }: { job: Job }) {
   // The same request would be refused again.
   const isRefused = job.status === 'failed' && job.error?.retryable === false;
   const openForm = (): void => {
-    storeDraft(job.type, toRepeatable(data?.request ?? {}));
+    storeDraft(job.type, toRepeatable(data?.request ?? {}), job.jobId);
     navigate(`/playground/${toEndpointPath(job.type)}`);
   };
   return (
@@ -139,7 +139,11 @@ function Actions({ job }: { job: Job }) {
         onClick={openForm}
         disabled={!data}
       >
-        {isRefused ? 'Edit the request' : 'Open in the playground'}
+        {!isRefused
+          ? 'Open in the playground'
+          : job.prompt === null
+            ? 'Edit the request'
+            : 'Edit the prompt'}
       </button>
       {job.done && data && !isRefused && (
         <RunAgain type={job.type} body={toRepeatable(data.request)} />

@@ -13,9 +13,11 @@ const storageKey = (type: string): string => `draft ${type}`;
 export const readDraft = (type: string): FormValues | null =>
   JSON.parse(sessionStorage.getItem(storageKey(type)) ?? 'null');
 
-/** Stores the form values for a job type. */
-export const storeDraft = (type: string, values: FormValues): void =>
+/** Stores the form values for a job type, and the job that they made, if its result is shown beside the form. */
+export function storeDraft(type: string, values: FormValues, jobId?: string): void {
   sessionStorage.setItem(storageKey(type), JSON.stringify(values));
+  if (jobId !== undefined) sessionStorage.setItem(`job ${type}`, jobId);
+}
 
 /**
  * Returns a function that opens the form of an endpoint with the given fields. The form keeps the

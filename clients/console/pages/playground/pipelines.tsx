@@ -18,59 +18,48 @@ import { RecentResults, useRecentJobs } from './recent-results.tsx';
 
 const path = '/api/v1/studio/pipelines';
 const type = 'pipeline';
-const art = {
-  id: 'art',
-  use: 'image/generate',
-  body: { prompt: 'a lighthouse at dawn', aspectRatio: '16:9' },
-};
+const step = (id: string, use: string, body: FormValues, limit: { maxCredits?: number } = {}) => ({
+  id,
+  use,
+  body,
+  ...limit,
+});
+const from = (id: string, field: { field?: string } = {}) => ({ $from: id, ...field });
 
 const recipes: Record<string, FormValues> = {
   'Picture, film and voice': {
     steps: [
-      art,
-      {
-        id: 'film',
-        use: 'video/generate',
-        body: { prompt: 'waves roll', durationSeconds: 4, imageUrl: { $from: 'art' } },
-      },
-      {
-        id: 'voice',
-        use: 'voiceover/generate',
-        body: { text: 'Every night it waits.', title: 'Harbour' },
-      },
-      {
-        id: 'cut',
-        use: 'video/merge',
-        body: { videoUrls: [{ $from: 'film' }], audioUrl: { $from: 'voice' } },
-      },
+      step('art', 'image/generate', { prompt: 'a lighthouse at dawn', aspectRatio: '16:9' }),
+      step('film', 'video/generate', {
+        prompt: 'waves roll',
+        durationSeconds: 4,
+        imageUrl: from('art'),
+      }),
+      step('voice', 'voiceover/generate', { text: 'Every night it waits.', title: 'Harbour' }),
+      step('cut', 'video/merge', { videoUrls: [from('film')], audioUrl: from('voice') }),
     ],
   },
   'Recording, transcript and new voice': {
     steps: [
-      {
-        id: 'transcript',
-        use: 'audio/transcribe',
-        body: { audioUrl: 'https://example.com/interview.mp3' },
-        maxCredits: 100,
-      },
-      {
-        id: 'dub',
-        use: 'voiceover/generate',
-        body: { text: { $from: 'transcript', field: 'text' }, title: 'Dubbed' },
-        maxCredits: 50,
-      },
+      step(
+        'transcript',
+        'audio/transcribe',
+        { audioUrl: 'https://example.com/interview.mp3' },
+        { maxCredits: 100 },
+      ),
+      step(
+        'dub',
+        'voiceover/generate',
+        { text: from('transcript', { field: 'text' }), title: 'Dubbed' },
+        { maxCredits: 50 },
+      ),
     ],
   },
   'Product picture, cut out and enlarged': {
     steps: [
-      { ...art, body: { prompt: 'a red enamel mug on a table' } },
-      { id: 'cutout', use: 'image/remove-background', body: { imageUrl: { $from: 'art' } } },
-      {
-        id: 'large',
-        use: 'image/upscale',
-        body: { imageUrl: { $from: 'cutout' } },
-        maxCredits: 20,
-      },
+      step('art', 'image/generate', { prompt: 'a red enamel mug on a table' }),
+      step('cutout', 'image/remove-background', { imageUrl: from('art') }),
+      step('large', 'image/upscale', { imageUrl: from('cutout') }, { maxCredits: 20 }),
     ],
   },
 };
