@@ -1,5 +1,6 @@
 /** Operators' page of a job: the reason for its state, the next steps, and its timeline. */
 import { useQuery } from '@tanstack/react-query';
+import { Link } from 'wouter';
 import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { Loading, ErrorMessage } from '../../parts/states.tsx';
@@ -93,10 +94,10 @@ function NextSteps({ explanation: { why, callerWhy, next } }: ExplanationProps) 
         <>
           <h3>Next steps</h3>
           <ul className="stack">
-            {next.map(({ message, command, operation }) => (
+            {next.map(({ message, operation }) => (
               <li key={message}>
                 <LocalTimes text={message} />{' '}
-                {!operation && command && <code className="dim">studio {command}</code>}
+                {operation === 'resumeProvider' && <Link href="/operator">Providers</Link>}
               </li>
             ))}
           </ul>
