@@ -202,7 +202,7 @@ describe('a request for embeddings', () => {
     const chat = { model: 'text-embedding-3-small', messages: say('hello'), max_tokens: 9 };
     const statuses = {
       chat: 400,
-      'chat/completions': 404,
+      'chat/completions': 400,
       messages: 404,
       'messages/count_tokens': 404,
     };
