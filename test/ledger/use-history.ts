@@ -1,4 +1,5 @@
 /** A database with the jobs and chats of an organization in past days. */
+import pRetry from 'p-retry';
 import { beforeAll } from 'vitest';
 import { fillDatabase } from '../../dev/bench/growth-data.ts';
 import { createLedger } from '../../ledger/ledger.ts';
@@ -25,13 +26,9 @@ export function useHistory(rows: { jobs: number; chats: number; days: number }) 
         VALUES ('${id}', '${organizationId}', 'usr_one', 'key', 'gk', '${id}', '{}')`);
     }
     await query(`INSERT INTO account (organization_id) VALUES ('${organizationId}')`);
-    await createLedger(database.pool).grant({
-      organizationId,
-      id: 'start',
-      amountMicro: 1_000_000_000_000,
-      actor: 'test',
-      reason: 'test',
-    });
+    const start = { id: 'start', amountMicro: 1_000_000_000_000, actor: 'test', reason: 'test' };
+    // The pool may not have noticed yet that its connection was ended.
+    await pRetry(() => createLedger(database.pool).grant({ organizationId, ...start }));
     await fillDatabase(database.url, { ...rows, organizationId, keyIds });
   });
   return { database, organizationId, keyIds };
