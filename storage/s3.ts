@@ -192,12 +192,11 @@ function openS3Objects(bucket: S3Bucket): StorageObjects {
   }
 
   async function open(key: string, range?: ByteRange): Promise<StoredObject | null> {
-    const headers = range && { range: `bytes=${range.first}-${range.last}` };
     const response = await sendRequest({
       method: 'GET',
       key,
       timeoutMs: transferTimeoutMs,
-      ...(headers && { headers }),
+      ...(range && { headers: { range: `bytes=${range.first}-${range.last}` } }),
     });
     if (isMissing(response)) return null;
     if (response.statusCode !== 200 && response.statusCode !== 206)
@@ -235,7 +234,7 @@ function openS3Objects(bucket: S3Bucket): StorageObjects {
       const sizeBytes = await readSize(key);
       if (sizeBytes !== null) return sizeBytes;
       const object = await open(key, { first: 0, last: 0 });
-      object?.stream.destroy();
+      object?.stream.on('error', () => {}).destroy();
       return object && object.sizeBytes;
     },
     async put(key, path) {
