@@ -4,7 +4,7 @@
  * place of an error decides, not its code: a reset is such an error while TLS is being negotiated,
  * but not afterwards.
  */
-import { Agent, buildConnector, EnvHttpProxyAgent, Pool, type Dispatcher } from 'undici';
+import { type Agent, buildConnector, EnvHttpProxyAgent, Pool, type Dispatcher } from 'undici';
 import { readNoProxy, type TemporalConfig } from './config.ts';
 
 /** Time limit of a connection with its TLS handshake, in milliseconds. */
@@ -51,7 +51,8 @@ export function createAgent({ resolveTunnel, ...options }: AgentOptions): EnvHtt
       return Object.assign(proxy, {
         async connect(tunnel: Dispatcher.ConnectOptions): Promise<Dispatcher.ConnectData> {
           const path = await resolveTunnel(tunnel.path);
-          return open({ ...tunnel, path, headers: { ...tunnel.headers, host: path } });
+          const headers = [...Object.entries(tunnel.headers ?? {}), ['host', path]];
+          return open({ ...tunnel, path, headers: Object.fromEntries(headers) });
         },
       });
     },

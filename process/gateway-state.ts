@@ -73,8 +73,7 @@ export function createGatewayState({ pool, connection, config }: GatewayStateOpt
         GROUP BY k.kind`),
     openCounts: () =>
       pool.one(sql.type(openCounts)`
-        SELECT jobs.*, webhooks.*, bulks.*,
-          (SELECT count(*) FROM provider_pause) AS "providersPaused" FROM (
+        SELECT jobs.*, webhooks.*, bulks.*, (SELECT count(*) FROM provider_pause) AS "providersPaused" FROM (
           SELECT count(*) FILTER (WHERE j.deadline_at < clock_timestamp()) AS "jobsOverdue",
             count(*) FILTER (WHERE j.verifying) AS "jobsVerifying",
             greatest(0, coalesce(extract(epoch FROM clock_timestamp() - min(j.deadline_at))

@@ -162,11 +162,26 @@ const isMissing = ({ statusCode, code }: S3Response): boolean =>
 /** Key and content of the object by which the store is checked. */
 const probe = { key: 'studio-gateway-probe', text: 'studio-gateway' };
 
+/** Creates the check of the store, which writes an object once and reads it each time. */
+function createCheck(sendRequest: SendRequest): StorageObjects['check'] {
+  const { key, text } = probe;
+  let isWritten = false;
+  return async () => {
+    if (!isWritten) {
+      const response = await sendRequest({ method: 'PUT', key, body: text });
+      if (!isSuccess(response)) throwStatusError('PUT', response);
+      isWritten = true;
+    }
+    const response = await sendRequest({ method: 'GET', key });
+    if (isMissing(response)) isWritten = false;
+    if (!isSuccess(response)) throwStatusError('GET', response);
+    if ((await response.body.text()) !== text) throw new S3Error('the store changed an object');
+  };
+}
+
 /** Opens the objects of a bucket. Sends no request to the store. */
 function openS3Objects(bucket: S3Bucket): StorageObjects {
   const sendRequest = createSendRequest(bucket);
-
-  let isProbeWritten = false;
 
   /** Returns the size of an object; null for status 404, whose reason HEAD does not contain. */
   async function readSize(key: string): Promise<number | null> {
@@ -177,12 +192,11 @@ function openS3Objects(bucket: S3Bucket): StorageObjects {
   }
 
   async function open(key: string, range?: ByteRange): Promise<StoredObject | null> {
-    const headers = range && { range: `bytes=${range.first}-${range.last}` };
     const response = await sendRequest({
       method: 'GET',
       key,
       timeoutMs: transferTimeoutMs,
-      ...(headers && { headers }),
+      ...(range && { headers: { range: `bytes=${range.first}-${range.last}` } }),
     });
     if (isMissing(response)) return null;
     if (response.statusCode !== 200 && response.statusCode !== 206)
@@ -215,23 +229,12 @@ function openS3Objects(bucket: S3Bucket): StorageObjects {
   }
 
   return {
-    async check() {
-      const { key, text } = probe;
-      if (!isProbeWritten) {
-        const response = await sendRequest({ method: 'PUT', key, body: text });
-        if (!isSuccess(response)) throwStatusError('PUT', response);
-        isProbeWritten = true;
-      }
-      const response = await sendRequest({ method: 'GET', key });
-      if (isMissing(response)) isProbeWritten = false;
-      if (!isSuccess(response)) throwStatusError('GET', response);
-      if ((await response.body.text()) !== text) throw new S3Error('the store changed an object');
-    },
+    check: createCheck(sendRequest),
     async size(key) {
       const sizeBytes = await readSize(key);
       if (sizeBytes !== null) return sizeBytes;
       const object = await open(key, { first: 0, last: 0 });
-      object?.stream.destroy();
+      object?.stream.on('error', () => {}).destroy();
       return object && object.sizeBytes;
     },
     async put(key, path) {

@@ -219,6 +219,19 @@ const securedPod = z.object({
   }),
 });
 
+const kubernetesObject = z.object({
+  kind: z.string(),
+  metadata: z.object({ annotations: z.record(z.string(), z.string()).optional() }),
+  spec: z.record(z.string(), z.unknown()).optional(),
+});
+
+const find = (documents: unknown[], kind: string) =>
+  documents.map((document) => kubernetesObject.parse(document)).find((one) => one.kind === kind);
+
+function expectEqual(found: unknown, expected: unknown): void {
+  if (!isDeepStrictEqual(found, expected)) throw new Error(`found ${JSON.stringify(found)}`);
+}
+
 /**
  * Checks the values of clusters with rules of their own: null removes a part of a security context
  * from all pods, a mounted Secret changes the pods of processes, the Job of the migrations can be
@@ -226,9 +239,6 @@ const securedPod = z.object({
  */
 async function checkClusterValues(executable: string, directory: string): Promise<void> {
   const renderWith = (values: object) => renderValues(executable, { directory, values });
-  const expectEqual = (found: unknown, expected: unknown): void => {
-    if (!isDeepStrictEqual(found, expected)) throw new Error(`found ${JSON.stringify(found)}`);
-  };
   const openShift = await renderWith({
     podSecurityContext: { runAsUser: null, runAsGroup: null, fsGroup: null },
     securityContext: { readOnlyRootFilesystem: null, privileged: false },
@@ -253,8 +263,6 @@ async function checkClusterValues(executable: string, directory: string): Promis
       });
     }
   }
-  const find = (documents: unknown[], kind: string) =>
-    documents.map((document) => kubernetesObject.parse(document)).find((one) => one.kind === kind);
   expectEqual(find(openShift, 'Job')?.metadata.annotations, {
     'helm.sh/hook-weight': '0',
     'helm.sh/hook-delete-policy': 'before-hook-creation',
@@ -280,12 +288,6 @@ async function checkClusterValues(executable: string, directory: string): Promis
     'security contexts merge, and the Job of the migrations has an order, a time and a switch',
   );
 }
-
-const kubernetesObject = z.object({
-  kind: z.string(),
-  metadata: z.object({ annotations: z.record(z.string(), z.string()).optional() }),
-  spec: z.record(z.string(), z.unknown()).optional(),
-});
 
 async function check(directory: string): Promise<void> {
   const executable = await findGoProgram(helm, report);

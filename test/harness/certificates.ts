@@ -30,11 +30,9 @@ export function createAuthority() {
     const files = ['-keyout', path('new.key'), '-out', path('new.csr')];
     openssl('req', ...newKey, ...files, '-subj', `/CN=${name}`);
     writeFileSync(path('new.ext'), 'subjectAltName=IP:127.0.0.1,DNS:localhost');
-    openssl(
-      ...['x509', '-req', '-in', path('new.csr'), '-CA', path('ca.pem'), '-CAkey', path('ca.key')],
-      ...['-set_serial', String(serial), '-days', String(days)],
-      ...['-extfile', path('new.ext'), '-out', path('new.crt')],
-    );
+    const issuer = ['-CA', path('ca.pem'), '-CAkey', path('ca.key'), '-extfile', path('new.ext')];
+    const term = ['-set_serial', String(serial), '-days', String(days)];
+    openssl('x509', '-req', '-in', path('new.csr'), ...issuer, ...term, '-out', path('new.crt'));
     renameSync(path('new.key'), path(`${name}.key`));
     renameSync(path('new.crt'), path(`${name}.crt`));
   }
@@ -68,7 +66,10 @@ export async function startTlsFront(
       .on('error', () => {})
       .once('secure', () => {
         const serial = Number.parseInt(near.getPeerCertificate().serialNumber, 16);
-        if (serial === refused) return void near.destroy();
+        if (serial === refused) {
+          near.destroy();
+          return;
+        }
         serials.push(serial);
         const far = connect(target.port, target.host);
         far.on('error', () => {}).on('close', () => near.destroy());
@@ -79,11 +80,13 @@ export async function startTlsFront(
   const server = createServer((raw) => {
     open.add(raw);
     raw.on('error', () => {}).on('close', () => open.delete(raw));
-    if (!postgres) return secure(raw);
-    raw.once('data', () => {
-      raw.write('S');
-      secure(raw);
-    });
+    if (!postgres) secure(raw);
+    else {
+      raw.once('data', () => {
+        raw.write('S');
+        secure(raw);
+      });
+    }
   });
   await once(server.listen(0, '127.0.0.1'), 'listening');
   return {

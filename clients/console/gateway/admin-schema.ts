@@ -692,7 +692,7 @@ export interface components {
             /** @enum {string} */
             outcome: "sending" | "delivered" | "gone" | "failed";
             status: number | null;
-            /** @description Reason why there is no response status; null if there is one. */
+            /** @description Reason why there is no response status, or target of a redirect; otherwise null. */
             error: string | null;
             /** @description First bytes of the response body, at most 1024. */
             response: string | null;
