@@ -200,6 +200,7 @@ function recognizeIsoMedia(head: Buffer): Signature {
   const [picture] = brands.flatMap((brand) => pictureBrands.get(brand) ?? []);
   if (picture) return one(picture);
   if (brands.some((brand) => generalPictureBrands.has(brand))) return one('heic');
+  if (main === 'crx ') return { refused: 'CR3' };
   if (main === 'qt  ') return { extensions: ['mov', 'mp4', 'm4a'] };
   if (/^M4[AB] $/.test(main)) return { extensions: ['m4a', 'mp4', 'mov'] };
   return { extensions: ['mp4', 'm4a', 'mov'] };

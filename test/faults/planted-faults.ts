@@ -1384,8 +1384,10 @@ const providers: Fault[] = [
   {
     name: 'a conversion is stored before it is recorded',
     file: 'storage/uploads.ts',
-    original: 'await recordConversion(pool, upload, accepted.convertedFrom);\n    await storage.replace(key, path);',
-    planted: 'await storage.replace(key, path);\n    await recordConversion(pool, upload, accepted.convertedFrom);',
+    original:
+      'await recordConversion(pool, upload, accepted.convertedFrom);\n    await storage.replace(key, path);',
+    planted:
+      'await storage.replace(key, path);\n    await recordConversion(pool, upload, accepted.convertedFrom);',
     tests: ['test/storage/picture-conversion.slow.test.ts'],
   },
   {

@@ -130,12 +130,12 @@ describe.each(['local', 's3'] as const)('the %s driver', (name) => {
   it('replaces an object, and stores one that does not exist', async () => {
     const key = newKey();
     await put(key, Buffer.from('first'));
-    for (const name of [key, newKey()]) {
+    for (const replaced of [key, newKey()]) {
       const path = await driver.storage.spoolPath();
       await writeFile(path, 'second, longer');
-      await driver.storage.replace(name, path);
+      await driver.storage.replace(replaced, path);
       await expect(access(path)).rejects.toThrow('ENOENT');
-      expect((await read(name))?.toString()).toBe('second, longer');
+      expect((await read(replaced))?.toString()).toBe('second, longer');
     }
   });
 
