@@ -25,57 +25,61 @@ export const deliveryColumns: readonly Column<Webhook>[] = [
 const isFailing = ({ state, lastStatus, lastError }: Webhook): boolean =>
   state === 'delivering' && (lastStatus !== null || lastError !== null);
 
+const isGivenUp = ({ state }: Webhook): boolean => state === 'failed' || state === 'gone';
+
 /** Webhooks to one address: the newest, and those that were not delivered, newest first. */
-interface Address<Item> {
+interface Address {
   url: string;
-  newest: Item;
-  failing: readonly Item[];
+  newest: Webhook;
+  failing: readonly Webhook[];
 }
 
-interface AddressesProps<Item> {
+/** Returns the button that delivers the webhooks of ended jobs again. */
+type RenderAction = (jobIds: readonly string[]) => ReactNode;
+
+const listAddressColumns = (renderAction: RenderAction): Column<Address>[] => [
+  { title: 'Address', cell: ({ url }) => <span className="url">{url}</span> },
+  {
+    title: 'Health',
+    cell: ({ newest, failing }) => (
+      <State name={failing.length > 0 ? `${failing.length} failing` : newest.state} />
+    ),
+  },
+  {
+    title: 'Failing since',
+    cell: ({ failing }) =>
+      failing
+        .slice(-1)
+        .map(({ jobId, createdAt }) => <RelativeTime key={jobId} time={createdAt} />),
+  },
+  { title: 'Last response', cell: ({ newest }) => <LastResponse {...newest} /> },
+  {
+    title: 'Action',
+    cell: ({ failing }) => {
+      const ended = failing.filter(({ event }) => event === 'ended');
+      return ended.length > 1 && renderAction(ended.map(({ jobId }) => jobId));
+    },
+  },
+];
+
+interface AddressesProps {
   /** Latest webhooks, and those whose last attempt failed. */
-  webhooks: readonly Item[];
-  /** Button that delivers the webhooks of ended jobs again. */
-  renderAction: (jobIds: readonly string[]) => ReactNode;
+  webhooks: readonly Webhook[];
+  renderAction: RenderAction;
 }
 
 /** Shows each address with its health, the worst first, or nothing without webhooks. */
-export function Addresses<Item extends Webhook>(props: AddressesProps<Item>) {
-  const { webhooks, renderAction } = props;
-  const byUrl = Map.groupBy(webhooks, ({ url }) => url);
-  const addresses = [...byUrl].flatMap(([url, [newest, ...older]]): Address<Item>[] => {
-    if (!newest) return [];
-    const isOpen = (item: Item) => isFailing(item) || ['failed', 'gone'].includes(item.state);
-    return [{ url, newest, failing: [newest, ...older].filter(isOpen) }];
+export function Addresses({ webhooks, renderAction }: AddressesProps) {
+  const newestFirst = webhooks.toSorted((one, other) => (one.jobId < other.jobId ? 1 : -1));
+  const byUrl = Map.groupBy(newestFirst, ({ url }) => url);
+  const addresses = [...byUrl].flatMap(([url, all]): Address[] => {
+    const failing = all.filter((webhook) => isFailing(webhook) || isGivenUp(webhook));
+    return all.slice(0, 1).map((newest) => ({ url, newest, failing }));
   });
-  const columns: Column<Address<Item>>[] = [
-    { title: 'Address', cell: ({ url }) => <span className="url">{url}</span> },
-    {
-      title: 'Health',
-      cell: ({ newest, failing }) => (
-        <State name={failing.length > 0 ? `${failing.length} failing` : newest.state} />
-      ),
-    },
-    {
-      title: 'Failing since',
-      cell: ({ failing }) => {
-        const oldest = failing.at(-1);
-        return oldest && <RelativeTime time={oldest.createdAt} />;
-      },
-    },
-    { title: 'Last response', cell: ({ newest }) => <LastResponse {...newest} /> },
-    {
-      title: 'Action',
-      cell: ({ failing }) => {
-        const ended = failing.filter(({ event }) => event === 'ended');
-        return ended.length > 1 && renderAction(ended.map(({ jobId }) => jobId));
-      },
-    },
-  ];
   return (
     <Panel
       title="Addresses"
-      columns={columns}
+      columns={listAddressColumns(renderAction)}
       items={addresses.toSorted((one, other) => other.failing.length - one.failing.length)}
       rowId={({ url }) => url}
       error={null}

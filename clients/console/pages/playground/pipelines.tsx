@@ -18,12 +18,7 @@ import { RecentResults, useRecentJobs } from './recent-results.tsx';
 
 const path = '/api/v1/studio/pipelines';
 const type = 'pipeline';
-const step = (id: string, use: string, body: FormValues, limit: { maxCredits?: number } = {}) => ({
-  id,
-  use,
-  body,
-  ...limit,
-});
+const step = (id: string, use: string, body: FormValues) => ({ id, use, body });
 const from = (id: string, field: { field?: string } = {}) => ({ $from: id, ...field });
 
 const recipes: Record<string, FormValues> = {
@@ -41,25 +36,24 @@ const recipes: Record<string, FormValues> = {
   },
   'Recording, transcript and new voice': {
     steps: [
-      step(
-        'transcript',
-        'audio/transcribe',
-        { audioUrl: 'https://example.com/interview.mp3' },
-        { maxCredits: 100 },
-      ),
-      step(
-        'dub',
-        'voiceover/generate',
-        { text: from('transcript', { field: 'text' }), title: 'Dubbed' },
-        { maxCredits: 50 },
-      ),
+      {
+        ...step('transcript', 'audio/transcribe', { audioUrl: 'https://example.com/talk.mp3' }),
+        maxCredits: 100,
+      },
+      {
+        ...step('dub', 'voiceover/generate', {
+          text: from('transcript', { field: 'text' }),
+          title: 'Dubbed',
+        }),
+        maxCredits: 50,
+      },
     ],
   },
   'Product picture, cut out and enlarged': {
     steps: [
       step('art', 'image/generate', { prompt: 'a red enamel mug on a table' }),
       step('cutout', 'image/remove-background', { imageUrl: from('art') }),
-      step('large', 'image/upscale', { imageUrl: from('cutout') }, { maxCredits: 20 }),
+      { ...step('large', 'image/upscale', { imageUrl: from('cutout') }), maxCredits: 20 },
     ],
   },
 };
