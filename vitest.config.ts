@@ -24,8 +24,8 @@ export default defineConfig({
     // Of tests that wait together, most of the time is waiting.
     maxConcurrency: 16,
     // Bounds are for what hangs, never a measure of speed: another machine is slower and busy.
-    testTimeout: 240_000,
-    hookTimeout: 240_000,
+    testTimeout: 480_000,
+    hookTimeout: 480_000,
     teardownTimeout: 60_000,
     expect: { poll: { timeout: 60_000, interval: 100 } },
   },

@@ -1,11 +1,17 @@
 /**
  * Compares the costs of test files with the recorded ones: names the files that use more than half as much CPU again,
- * and more than a second more. Arguments: the costs of this run, the recorded costs.
+ * and more than a second more. Fails for files of `npm test` that use too much CPU.
+ * Arguments: the costs of this run, the recorded costs.
  */
 import { readFileSync } from 'node:fs';
 
 const growthMax = 1.5;
 const noiseMs = 1000;
+/**
+ * Twice the CPU that a file of `npm test` may use on a quiet machine, in milliseconds: the file that starts the shared
+ * gateway pays for it, and other files run at the same time.
+ */
+const fastMaxMs = 8000;
 
 const [costs, recorded] = process.argv
   .slice(2)
@@ -21,3 +27,9 @@ for (const [file, { cpuMs }] of costs) {
 }
 const added = [...costs.keys()].filter((file) => !recorded.has(file));
 if (added.length > 0) console.log(`not in the recorded costs: ${added.length} test files`);
+for (const [file, { cpuMs }] of costs) {
+  if (file.endsWith('.slow.test.ts') || cpuMs <= fastMaxMs) continue;
+  const limit = `a file of npm test may use ${seconds(fastMaxMs)} (or is named *.slow.test.ts)`;
+  console.log(`failed: ${file} used ${seconds(cpuMs)} of CPU; ${limit}`);
+  process.exitCode = 1;
+}

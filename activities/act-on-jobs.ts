@@ -1,14 +1,14 @@
-/** Activity `actOnJobs`: performs an operator's action on the next jobs of a bulk action. */
+/** Activity `actOnJobs`: performs an operator's action on the next jobs of an action run. */
 import { Context } from '@temporalio/activity';
-import type { BulkActionState, BulkActionStep } from '../domain/bulk-contract.ts';
-import { actOnNextJobs, type ActDeps } from '../studio/jobs/bulk-actions.ts';
+import type { ActionRunState, ActionRunStep } from '../domain/action-contract.ts';
+import { actOnNextJobs, type ActDeps } from '../studio/jobs/action-runs.ts';
 import { attempt } from './attempt.ts';
 
 /** Attempts after which a job with an unexpected error is rejected: about a minute. */
 const attemptsMax = 8;
 
-/** Runs the step of a bulk action. It may be repeated. */
-export function actOnJobs(deps: ActDeps, step: BulkActionStep): Promise<BulkActionState> {
+/** Runs the step of an action run. It may be repeated. */
+export function actOnJobs(deps: ActDeps, step: ActionRunStep): Promise<ActionRunState> {
   const isLast = Context.current().info.attempt >= attemptsMax;
   return attempt(() => actOnNextJobs(deps, step, isLast));
 }

@@ -34,7 +34,7 @@ export interface DeliveryDeps {
   showJob: (job: JobRecord) => Promise<Record<string, unknown>>;
   accountNotices: Pick<AccountNotices, 'read'>;
   /** Returns the event of a bulk job. */
-  readBulkEvent: (eventId: string) => Promise<WebhookEvent>;
+  readBulkEvent: (organizationId: string, eventId: string) => Promise<WebhookEvent>;
   telemetry: { metrics: Metrics };
   timeoutMs: number;
   retryDelaysMs: readonly number[];
@@ -92,7 +92,7 @@ function createAttemptFailure({ outcome, status, error }: SendResult, retryInMs:
     message:
       status === null
         ? `the request to the receiver failed: ${error}`
-        : `the receiver responded with ${status}`,
+        : `the receiver responded with ${status}${error === null ? '' : `: ${error}`}`,
     type: outcome === 'gone' ? 'WEBHOOK_GONE' : 'WEBHOOK_NOT_DELIVERED',
     nonRetryable: retryInMs === null,
     ...(retryInMs !== null && { nextRetryDelay: retryInMs }),
@@ -106,7 +106,8 @@ async function readEvent(deps: DeliveryDeps, ids: WebhookIds): Promise<WebhookEv
     const { type, createdAtMs, data } = await deps.accountNotices.read(ids.subjectId);
     return { type, timestamp: isoTime(createdAtMs), data };
   }
-  if (isId('bulkEvent', ids.subjectId)) return deps.readBulkEvent(ids.subjectId);
+  if (isId('bulkEvent', ids.subjectId))
+    return deps.readBulkEvent(ids.organizationId, ids.subjectId);
   const startedJobId = findStartedJobId(ids.subjectId);
   const job = await deps.readJob(ids.organizationId, startedJobId ?? ids.subjectId);
   assert(job, 'cannot send a webhook for a job that does not exist');

@@ -1,6 +1,7 @@
 /** Creates all activities of the workers. Workflows import only types from this file. */
 import type { Client } from '@temporalio/client';
-import type { BulkActionStep, BulkStep } from '../domain/bulk-contract.ts';
+import type { ActionRunStep } from '../domain/action-contract.ts';
+import type { BulkStep } from '../domain/bulk-contract.ts';
 import type { CallInput, JobPlan } from '../domain/job-plan.ts';
 import type { Config } from '../platform/config.ts';
 import { actOnJobs } from './act-on-jobs.ts';
@@ -69,7 +70,7 @@ export function createActivities(services: Services, { config, client, showJob }
     charge: (job: DeliveredJob) => charge(services, job),
     release: (job: UndeliveredJob) => release(services, job),
     markVerifying: (jobId: string) => markVerifying(services, jobId),
-    actOnJobs: (step: BulkActionStep) => actOnJobs({ ...actionDeps, jobActions }, step),
+    actOnJobs: (step: ActionRunStep) => actOnJobs({ ...actionDeps, jobActions }, step),
     advance: (step: BulkStep) => advance({ ...services, config, client }, step),
     ...createDeliveries({
       ...services,

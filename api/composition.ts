@@ -2,8 +2,9 @@
 import type { Client } from '@temporalio/client';
 import { runAudit, type AuditReport } from '../ledger/audit.ts';
 import type { AuditScope } from '../ledger/invariants.ts';
-import { createReadCalls, createJobOverview } from '../studio/jobs/job-reads.ts';
-import { hasRunningWorkflow } from '../studio/jobs/job-workflow.ts';
+import { createReadCalls } from '../studio/jobs/job-calls.ts';
+import { createJobOverview } from '../studio/jobs/job-reads.ts';
+import { hasRunningWorkflow } from '../studio/executions/workflow-state.ts';
 import { createStuckJobs } from '../studio/jobs/stuck-jobs.ts';
 import { createLedgerReads } from '../ledger/ledger-reads.ts';
 import { createUsageReads } from '../ledger/usage-records.ts';
@@ -27,15 +28,15 @@ import { createOperatorFinder } from '../identity/operators.ts';
 import { createKeySessions, createSessions } from '../identity/sessions.ts';
 import type { Documents } from './openapi/document.ts';
 import { createAdmission } from '../studio/jobs/admission.ts';
-import { createBulkActions } from '../studio/jobs/bulk-actions.ts';
+import { createActionRuns } from '../studio/jobs/action-runs.ts';
 import { createJobActions } from '../studio/jobs/job-actions.ts';
-import { createBulkFeed } from '../studio/bulk/bulk-feed.ts';
 import { createBulkReads } from '../studio/bulk/bulk-reads.ts';
 import { createBulkView } from '../studio/bulk/bulk-view.ts';
 import { createOpenBulks } from '../studio/bulk/open-bulks.ts';
-import { createBulkWorkflows } from '../studio/bulk/bulk-workflow.ts';
-import { createJobFeed } from '../studio/jobs/job-feed.ts';
-import { createJobWaits, type JobUpdates } from '../studio/jobs/job-updates.ts';
+import { createBulkKind, createBulkWorkflows } from '../studio/bulk/bulk-execution.ts';
+import { createJobKind } from '../studio/jobs/job-execution.ts';
+import { createFeed } from '../studio/executions/feed.ts';
+import { createWaits, type Updates } from '../studio/executions/updates.ts';
 import { createPriceList } from '../studio/requests/prices.ts';
 
 /** Services of an API process: chats run in it, so no other process has them. */
@@ -46,7 +47,7 @@ export interface AppDeps {
   config: Config;
   services: ApiServices;
   client: Client;
-  updates: JobUpdates;
+  updates: Updates;
   readiness: Readiness;
   observe?: Middleware | undefined;
 }
@@ -64,6 +65,9 @@ export function compose(deps: AppDeps, documents: Documents) {
   const bulkReads = createBulkReads(pool, reads);
   const relays = createRelays(services, client, config);
   const bulkView = createBulkView({ publicBaseUrl: publicBaseUrl(config), view: services.view });
+  const jobKind = createJobKind(reads, services.view);
+  const bulkKind = createBulkKind(bulkReads, bulkView);
+  const feedDeps = { pool, updates, logger };
   return {
     ...services,
     ...relays,
@@ -74,13 +78,15 @@ export function compose(deps: AppDeps, documents: Documents) {
     documents,
     claims,
     admission: createAdmission({ client, updates, reads, config }),
-    jobWaits: createJobWaits({ updates, reads }),
+    jobWaits: createWaits(updates, jobKind),
+    bulkWaits: createWaits(updates, bulkKind),
     shares: createRequestShares(config),
     constants: createConstants(),
-    jobFeed: createJobFeed({ pool, updates, reads, view: services.view, logger }),
+    jobFeed: createFeed(feedDeps, jobKind),
+    bulkFeed: createFeed(feedDeps, bulkKind),
     bulkReads,
+    openBulks: createOpenBulks({ bulkReads, client }),
     bulkView,
-    bulkFeed: createBulkFeed({ pool, updates, bulkReads, bulkView, logger }),
     bulkWorkflows: createBulkWorkflows({ pool, client, config, logger }),
     readCalls: createReadCalls(pool),
     access: createAccess(pool, config, services.telemetry.metrics),
@@ -120,9 +126,8 @@ function createOperatorServices(
     ledgerReads: createLedgerReads(pool),
     jobOverview,
     jobActions: createJobActions({ ...services, config, client, jobOverview, webhookRelay }),
-    bulkActions: createBulkActions({ pool, client, config, logger }),
+    actionRuns: createActionRuns({ pool, client, config, logger }),
     stuckJobs: createStuckJobs({ pool, client }),
-    openBulks: createOpenBulks({ pool, client }),
     gatewayState: createGatewayState({ pool, connection: client.connection, config }),
     readFigures: createReadProviderFigures(pool),
     pauses: createProviderPauses(pool, [...providers.keys()]),

@@ -10,13 +10,15 @@ import type { ApiServices } from './composition.ts';
 import { assert } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
-import { openMetricsServer } from '../process/metrics-server.ts';
-import { databaseChecks, jobChecks } from '../process/readiness.ts';
+import { listenHost, openMetricsServer } from '../process/metrics-server.ts';
+import { observeCertificates } from '../process/certificates.ts';
+import { databaseChecks, jobChecks, storageChecks } from '../process/readiness.ts';
 import { polledQueues } from '../domain/job-contract.ts';
 import { respondWhileStarting, createApp, type RequestHandler } from './app.ts';
 import type { Middleware } from './context.ts';
 import { closeServer, handleInOrder } from './http/connections.ts';
-import { openJobUpdates, type JobUpdates } from '../studio/jobs/job-updates.ts';
+import { createBulkReads } from '../studio/bulk/bulk-reads.ts';
+import { openUpdates, type Updates } from '../studio/executions/updates.ts';
 
 interface ApiOptions {
   config: Config;
@@ -32,7 +34,7 @@ export interface Api {
   metricsPort: number | null;
   services: ApiServices;
   client: Client;
-  updates: JobUpdates;
+  updates: Updates;
   /** Stops accepting connections, completes the open requests, and closes all services. */
   close: () => Promise<void>;
 }
@@ -66,13 +68,22 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   const { chatLedger: ledger, telemetry } = resources.services;
   const chat = createChat({ config, ledger, logger, telemetry });
   const services = { ...resources.services, chat };
-  const updates = await openJobUpdates({ config, ...services });
+  const { pool, reads } = services;
+  const kinds = [reads, createBulkReads(pool, reads)];
+  const updates = await openUpdates({ config, pool, kinds, logger });
   let isDraining = false;
+  const ofStorage = storageChecks(services.storage, logger);
+  // An API starts without a usable storage, because chat works without it.
+  void ofStorage.storage().catch(() => {});
+  const certificates = observeCertificates(config, telemetry.metrics);
   const readiness = {
+    ...certificates,
     required: { ...databaseChecks(services.pool), serving: () => Promise.resolve(!isDraining) },
     // Temporal is optional, because chat works without it: during an outage of Temporal, the load
     // balancer must keep using this process.
     optional: {
+      ...certificates.optional,
+      ...ofStorage,
       ...jobChecks({
         connection,
         namespace: config.TEMPORAL_NAMESPACE,
@@ -117,7 +128,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
 }
 
 async function listen(server: Server, config: Config): Promise<number> {
-  server.listen(config.API_PORT, config.API_HOST);
+  server.listen({ port: config.API_PORT, ...listenHost(config.API_HOST) });
   await once(server, 'listening');
   const address = server.address();
   assert(typeof address === 'object' && address, 'the server has no port');

@@ -67,6 +67,8 @@ export class ChatRun implements CheckpointedChat {
   #request: EncodedRequest | null = null;
   /** True if the most recent call was sent, and the provider sent no error status. */
   #mayBeBilled = false;
+  /** True if the most recent call was sent, and its failure does not exclude a bill. */
+  #mayCost = false;
   /** Aborts the most recent call if the provider sends no output for too long. */
   #outputTimer: NodeJS.Timeout | undefined;
   readonly #cancellation = new AbortController();
@@ -90,6 +92,15 @@ export class ChatRun implements CheckpointedChat {
     const { to: _, countedBy: __, amountMicro, priceMicro, ...usage } = this.#bill;
     const creditsConsumed = amountMicro === null ? null : creditsFromMicro(amountMicro);
     return { usage, creditsConsumed, priceMicro };
+  }
+
+  /**
+   * Price in micro-credits of the input and the received output of a chat that was not charged,
+   * although its provider may bill it. Null for any other chat.
+   */
+  get unknownCostMicro(): number | null {
+    const isCharged = this.#bill?.to !== 'released';
+    return isCharged || !this.#mayCost ? null : this.#calculatePrice(this.usage);
   }
 
   /** Model and provider that were called most recently. */
@@ -187,11 +198,12 @@ export class ChatRun implements CheckpointedChat {
         return await send(upstream, {
           body: this.#request.body,
           signal: this.#cancellation.signal,
-          onSent: () => (this.#mayBeBilled = true),
+          onSent: () => (this.#mayBeBilled = this.#mayCost = true),
           onRejected: () => (this.#mayBeBilled = false),
         });
       } catch (error) {
         if (!(error instanceof GatewayError)) throw error;
+        if (error instanceof UnbilledFailure) this.#mayCost = false;
         this.tried.push({ model: this.#candidate.model.id, error: error.code });
         const next = this.#parts.candidates[this.tried.length];
         if (!next || !(error instanceof UnbilledFailure)) throw addFailedTries(error, this.tried);

@@ -195,7 +195,13 @@ function recordEnd(
   };
   metrics.genAiSeconds.observe({ ...labels, error_type: errorType }, seconds);
   span.setAttribute('gen_ai.provider.name', labels.gen_ai_provider_name);
-  const { bill } = run;
+  const toUsd = (micro: number): number =>
+    (creditsFromMicro(micro) * usdPerCredit) / (1 + priceMarkup);
+  const { bill, unknownCostMicro } = run;
+  if (unknownCostMicro !== null) {
+    metrics.chatUnknownCostCalls.inc({ provider });
+    metrics.chatUnknownCostUsd.inc({ provider }, toUsd(unknownCostMicro));
+  }
   if (!bill) return;
   const { inputTokens, outputTokens, cachedInputTokens, cacheWriteTokens, reasoningTokens } =
     bill.usage;
@@ -213,6 +219,5 @@ function recordEnd(
   if (bill.priceMicro === 0) return;
   metrics.genAiTokens.observe({ ...labels, gen_ai_token_type: 'input' }, inputTokens);
   metrics.genAiTokens.observe({ ...labels, gen_ai_token_type: 'output' }, outputTokens);
-  const costUsd = (creditsFromMicro(bill.priceMicro) * usdPerCredit) / (1 + priceMarkup);
-  metrics.chatCostUsd.inc({ provider, model: run.servedBy.model }, costUsd);
+  metrics.chatCostUsd.inc({ provider, model: run.servedBy.model }, toUsd(bill.priceMicro));
 }

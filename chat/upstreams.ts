@@ -9,12 +9,12 @@ import {
   createInflate,
   createZstdDecompress,
 } from 'node:zlib';
-import { Pool, type Dispatcher } from 'undici';
+import type { Dispatcher } from 'undici';
 import { chatProviders, type ChatProtocol as ProtocolName } from './chat-providers.ts';
 import { getKind, type ChatModel } from './models.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
-import { createConnector } from '../platform/connector.ts';
+import { createAgent } from '../platform/connector.ts';
 import { correlation } from '../platform/logger.ts';
 import { createShares, type Shares } from '../platform/shares.ts';
 import { anthropicProtocol, openaiProtocol } from './protocols/chat-protocols.ts';
@@ -76,7 +76,7 @@ export function createUpstreams(config: Config) {
     const { baseUrl, apiKey } = findAddress(model, config);
     const protocol = model.embedding ? embeddingsProtocol : protocols[model.protocol];
     const url = new URL(baseUrl.replace(/\/$/, '') + protocol.path);
-    const pool = createPool(url.origin, config.CHAT_CONNECTIONS_MAX);
+    const pool = createPool(config.CHAT_CONNECTIONS_MAX);
     pools.push(pool);
     const connections = createShares(config.CHAT_CONNECTIONS_MAX);
     const headers = {
@@ -87,6 +87,7 @@ export function createUpstreams(config: Config) {
     };
     const options = {
       method: 'POST',
+      origin: url.origin,
       path: url.pathname + url.search,
       headers,
       headersTimeout: config.CHAT_ANSWER_TIMEOUT_MS,
@@ -140,10 +141,9 @@ export function createUpstreams(config: Config) {
 /** Connections to all chat providers. */
 export type Upstreams = ReturnType<typeof createUpstreams>;
 
-function createPool(origin: string, connections: number): Dispatcher {
-  const connect = createConnector();
-  const pool = new Pool(origin, { connections, connect, keepAliveTimeout: keepAliveTimeoutMs });
-  return pool.compose(reportSent);
+function createPool(connections: number): Dispatcher {
+  const agent = createAgent({ connections, keepAliveTimeout: keepAliveTimeoutMs });
+  return agent.compose(reportSent);
 }
 
 /** Calls the function in `opaque` of a request's options once the request has been sent. */

@@ -1,4 +1,4 @@
-/** Names and types of bulk jobs and bulk actions that the API, the workers and the workflow share. */
+/** Names and types of bulk jobs that the API, the workers and the workflow share. */
 import { defineSignal } from '@temporalio/workflow';
 import type { SearchAttributePair } from '@temporalio/common';
 import type { JobPlan } from './job-plan.ts';
@@ -74,30 +74,3 @@ export type BulkOutcome = Pick<
   BulkState,
   'status' | 'stopReason' | 'total' | 'completed' | 'failed' | 'canceled' | 'chargedMicro'
 >;
-
-/** Workflow type of a bulk action. The workflow id is the id of the bulk action. */
-export const bulkActionWorkflowType = 'bulkAction';
-
-/** Input of the workflow of a bulk action. */
-export interface BulkActionInput {
-  bulkActionId: string;
-  /** Maximum number of jobs per second. */
-  perSecond: number;
-}
-
-/** Input of the step `actOnJobs`. */
-export interface BulkActionStep extends BulkActionInput {
-  /** True if the workflow was canceled. */
-  cancel: boolean;
-}
-
-/** State of a bulk action after a step, and result of its workflow. */
-export interface BulkActionState {
-  status: 'running' | 'completed' | 'canceled';
-  action: string;
-  reason: string;
-  waiting: number;
-  done: number;
-  /** Number of jobs on which the action was not possible. */
-  rejected: number;
-}

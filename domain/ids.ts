@@ -5,7 +5,7 @@ const prefixes = {
   job: 'job',
   bulk: 'bulk',
   bulkEvent: 'evt',
-  bulkAction: 'act',
+  actionRun: 'act',
   chat: 'chat',
   organization: 'org',
   user: 'usr',

@@ -1,7 +1,7 @@
 /** Job as it is read from the database. Every response that shows a job is built from it. */
 import { z } from 'zod';
 import { errorTable } from './errors.ts';
-import { keysOf, type Json } from './json.ts';
+import { isRecord, keysOf, type Json, type JsonObject } from './json.ts';
 
 /**
  * Schema of the origin of a file's marks as generated media: the provider, the gateway, or none.
@@ -182,3 +182,39 @@ export const transcript = z.object({
   words: z.array(transcriptWord),
 });
 export type Transcript = z.infer<typeof transcript>;
+
+const promptLineMax = 140;
+
+/**
+ * Returns the first line of a request's text, as a human-readable title of the job; null if the
+ * request has no text.
+ */
+export function extractPromptLine({
+  prompt,
+  text,
+  inputs,
+  title,
+  steps,
+}: JsonObject): string | null {
+  if (Array.isArray(steps)) {
+    const lines = steps.map((step) =>
+      isRecord(step) && isRecord(step['body']) ? extractPromptLine(step['body']) : null,
+    );
+    return lines.find((stepLine) => stepLine !== null) ?? null;
+  }
+  const [firstInput] = Array.isArray(inputs) ? inputs : [];
+  const dialogueText = isRecord(firstInput) ? firstInput['text'] : undefined;
+  const requestText = [prompt, text, dialogueText, title].find(
+    (candidate) => typeof candidate === 'string',
+  );
+  const line = typeof requestText === 'string' ? (requestText.trim().split(/\r?\n/)[0] ?? '') : '';
+  if (line === '') return null;
+  const characters = Array.from(line);
+  return characters.length > promptLineMax
+    ? `${characters.slice(0, promptLineMax - 1).join('')}…`
+    : line;
+}
+
+/** Returns a text that describes the outputs of a request: its title, or the start of its prompt. */
+export const extractTitle = (request: JsonObject): string | null =>
+  typeof request['title'] === 'string' ? request['title'] : extractPromptLine(request);

@@ -16,6 +16,7 @@ import {
   pairList,
   port,
   providerKey,
+  proxyUrl,
   secret,
 } from './variable-types.ts';
 import { readPayloadKeys } from './payload-codec.ts';
@@ -113,6 +114,10 @@ export const temporalVariables = {
   TEMPORAL_TLS_KEY_PATH: z.string().optional(),
   TEMPORAL_TLS_CA_PATH: z.string().optional(),
   TEMPORAL_API_KEY: headerSecret.optional(),
+  /** Proxies of outgoing connections (connector.ts). Temporal uses that of HTTPS. */
+  HTTPS_PROXY: proxyUrl.optional(),
+  HTTP_PROXY: proxyUrl.optional(),
+  NO_PROXY: z.string().optional(),
   ...payloadVariables,
 };
 
@@ -241,6 +246,11 @@ export const gatewayVariables = {
   /** Endpoint in the signed URLs that callers and providers receive. Defaults to S3_ENDPOINT. */
   S3_PUBLIC_BASE_URL: webUrl.optional(),
   /**
+   * Receiver of uploads. `direct`: the store, at URLs that sign If-None-Match; `api`: the API, for
+   * stores that refuse this header.
+   */
+  S3_UPLOADS: oneOf(['direct', 'api']).default('direct'),
+  /**
    * Storage quota of one organization's uploads in bytes. Includes the maximum sizes of the upload
    * URLs that have not been used yet.
    */
@@ -321,6 +331,8 @@ export const gatewayVariables = {
  * variables of these names only if NODE_ENV is `test`: tests shorten waits.
  */
 export const constantLimits = {
+  /** Interval at which the files of TLS settings are read again. */
+  CERTIFICATE_CHECK_MS: count(50, 3_600_000).default(10_000),
   /** Maximum wait for other workflow starts; then the request is rejected and no job exists. */
   TEMPORAL_START_WAIT_MS: count(0, 600_000).default(20_000),
   /** Reads of a console session per minute: a page with live lists needs about 30. */

@@ -109,6 +109,9 @@ export function encryptsPayloads(
   return parsed.PAYLOAD_ENCRYPTION ?? parsed.PAYLOAD_KEYS.length > 0;
 }
 
+/** Variables that are read in lower case first, as other programs do. */
+const lowerCaseToo = ['HTTPS_PROXY', 'HTTP_PROXY', 'NO_PROXY'];
+
 /**
  * Returns the variables that are set and not empty, without white space, line ends and byte order
  * marks at their ends, which files and secret stores add.
@@ -117,16 +120,26 @@ export function pickSetVariables(
   env: Record<string, string | undefined>,
 ): Record<string, string | undefined> {
   const trimmed = Object.entries(env).map(([name, value]) => [name, value?.trim()] as const);
-  return Object.fromEntries(trimmed.filter(([, value]) => value));
+  const set = new Map(trimmed.filter(([, value]) => value));
+  for (const name of lowerCaseToo) {
+    const value = set.get(name.toLowerCase());
+    if (value !== undefined) set.set(name, value);
+  }
+  return Object.fromEntries(set);
 }
 
-/** Loads the configuration, or prints the error on one line and exits with status 78. */
+/** EX_CONFIG of sysexits.h: a supervisor can distinguish an invalid setting from a crash. */
+export const configExitStatus = 78;
+
+/** Reads NO_PROXY for agents, whose library reads the other two variables of proxies itself. */
+export const readNoProxy = (): string | undefined => pickSetVariables(process.env)['NO_PROXY'];
+
+/** Loads the configuration, or prints the error on one line and exits with `configExitStatus`. */
 export function loadConfigOrExit(known: KnownProviders): Config {
   try {
     return loadConfig(known);
   } catch (error) {
     process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`);
-    // EX_CONFIG of sysexits.h: a supervisor can distinguish an invalid setting from a crash.
-    return process.exit(78);
+    return process.exit(configExitStatus);
   }
 }

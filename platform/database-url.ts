@@ -2,6 +2,7 @@
  * Reads the URL of a Postgres database with the driver's parser. Every connection is opened with
  * the result, so that a URL means the same to the pool, the migrations and the listener.
  */
+import type { ConnectionOptions } from 'node:tls';
 import { parse, toClientConfig } from 'pg-connection-string';
 
 /** Address and credentials of a database, as the driver's clients take them. */
@@ -12,7 +13,7 @@ export interface DatabaseAddress {
   /** The driver reads PGPASSWORD if the URL contains no password. */
   password: string | undefined;
   database: string | undefined;
-  ssl: object | false;
+  ssl: ConnectionOptions | false;
   application_name: string | undefined;
   options: string;
 }
@@ -67,6 +68,29 @@ function parseParts(text: string) {
 }
 
 /**
+ * Returns settings of TLS whose certificate files are read again for each connection, so that a
+ * renewed certificate needs no restart. A file that cannot be read keeps its last content.
+ */
+function followFiles(text: string, ssl: ConnectionOptions): ConnectionOptions {
+  const last = { ...ssl };
+  function read(name: 'ca' | 'cert' | 'key'): unknown {
+    try {
+      Object.assign(last, parseParts(text).ssl);
+    } catch {
+      // With the last content, the connection succeeds or fails with the reason.
+    }
+    return last[name];
+  }
+  const settings = { ...ssl };
+  for (const name of ['ca', 'cert', 'key'] as const) {
+    if (ssl[name] === undefined) continue;
+    const get = () => read(name);
+    Object.defineProperty(settings, name, { get, enumerable: true, configurable: true });
+  }
+  return settings;
+}
+
+/**
  * Reads a URL of a database.
  * @throws UrlFault
  */
@@ -82,14 +106,13 @@ export function parseDatabaseUrl(url: string): DatabaseAddress {
     throw new UrlFault(describeParsing(error));
   }
   if (!parts.host) throw new UrlFault(`${format}; it contains no host`);
-  const ssl = parts.ssl === undefined ? false : parts.ssl === true ? {} : parts.ssl;
   return {
     host: parts.host,
     port: parts.port ?? 5432,
     user: parts.user || undefined,
     password: typeof parts.password === 'string' && parts.password ? parts.password : undefined,
     database: parts.database,
-    ssl,
+    ssl: parts.ssl === true ? {} : typeof parts.ssl === 'object' && followFiles(text, parts.ssl),
     application_name: parts.application_name,
     options: [sessionOptions, ...(parts.options ? [parts.options] : [])].join(' '),
   };
@@ -109,4 +132,19 @@ export function formatSlonikUrl(address: DatabaseAddress): string {
   });
   const path = `${credentials}@${encode(host)}:${port}/${encode(database ?? '')}`;
   return `postgres://${path.replace(/^@/, '')}?${query.toString()}`;
+}
+
+/**
+ * Returns an error that says which setting PgBouncer needs, if a pooler rejected the parameters of a
+ * connection; else null.
+ */
+export function explainPoolerRefusal(error: unknown): Error | null {
+  const isRefused =
+    error instanceof Error && error.message.includes('unsupported startup parameter');
+  if (!isRefused) return null;
+  return new Error(
+    'DATABASE_URL: the pooler rejects the parameters of the connection; PgBouncer needs' +
+      ' ignore_startup_parameters = statement_timeout, idle_in_transaction_session_timeout, options',
+    { cause: error },
+  );
 }

@@ -18,7 +18,7 @@ import { defaults as driverDefaults } from 'pg';
 import { z } from 'zod';
 import { assert } from '../domain/errors.ts';
 import { withoutCorrelation, type Logger, correlation } from './logger.ts';
-import { formatSlonikUrl, parseDatabaseUrl } from './database-url.ts';
+import { explainPoolerRefusal, formatSlonikUrl, parseDatabaseUrl } from './database-url.ts';
 import type { Metrics } from './metrics.ts';
 import { createShares } from './shares.ts';
 
@@ -116,14 +116,7 @@ class RowError extends Error {
  */
 export async function openDatabase(options: DatabaseOptions): Promise<DatabasePool> {
   const pool = await openPool(options).catch((error: unknown) => {
-    const refused =
-      error instanceof Error ? /unsupported startup parameter/.exec(error.message) : null;
-    if (!refused) throw error;
-    throw new Error(
-      'DATABASE_URL: the pooler rejects the parameters of the connection; PgBouncer needs' +
-        ' ignore_startup_parameters = statement_timeout, idle_in_transaction_session_timeout, options',
-      { cause: error },
-    );
+    throw explainPoolerRefusal(error) ?? error;
   });
   pool.on('error', (error) =>
     // The error is logged without the correlation ids of the request that opened the connection.

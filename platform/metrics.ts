@@ -121,6 +121,10 @@ function ledgerMetrics(registry: Registry) {
       'Objects written to the storage, by outcome: ok or failed.',
       'outcome',
     ]),
+    certificateDays: gauge(registry, 'certificate_days_left', [
+      'Days until a client certificate of this process ends, by the variable that names its file.',
+      'file',
+    ]),
     batchSize: histograms(registry, batchSizes)('batch_size', [
       'Items of a batch, which share one round trip and one commit.',
       'batch',
@@ -163,6 +167,14 @@ function genAiMetrics(registry: Registry) {
       buckets: genAiSeconds,
       registers: [registry],
     }),
+    chatUnknownCostCalls: counter(registry, 'chat_unknown_cost_calls_total', [
+      'Calls that were not charged to a caller and that the provider may bill, such as late and cut answers.',
+      'provider',
+    ]),
+    chatUnknownCostUsd: counter(registry, 'chat_unknown_cost_usd_total', [
+      'Estimated cost of the calls with unknown cost in USD: their input and the output that arrived, before the markup.',
+      'provider',
+    ]),
     chatCostUsd: counter(registry, 'chat_cost_usd_total', [
       'Price of the charged tokens before the markup, in USD.',
       'provider',
@@ -217,6 +229,7 @@ export function createStateGauges({ registry }: Metrics) {
     bulksHanging: gauge(registry, 'bulk_jobs_hanging', [
       'Open bulk jobs whose workflow is missing or was not signaled.',
     ]),
+    providersPaused: gauge(registry, 'providers_paused', ['Providers that are paused.']),
     jobsOverdue: gauge(registry, 'jobs_overdue', ['Unsettled jobs whose deadline has passed.']),
     reservationOverdueSeconds: gauge(registry, 'reservation_overdue_seconds', [
       'Time since an open Studio reservation should have ended: the deadline of its job, and OUTCOME_WAIT_MS. 0 if there is none.',

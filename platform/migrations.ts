@@ -12,7 +12,7 @@ import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { assert } from '../domain/errors.ts';
 import { Client } from 'pg';
-import { parseDatabaseUrl } from './database-url.ts';
+import { explainPoolerRefusal, parseDatabaseUrl } from './database-url.ts';
 import { isNewer, oldestServedRelease, release } from './release.ts';
 
 const migrationsDirectory = new URL('./migrations/', import.meta.url);
@@ -93,6 +93,8 @@ async function connectTo(databaseUrl: string): Promise<Client> {
   try {
     await client.connect();
   } catch (error) {
+    const refusal = explainPoolerRefusal(error);
+    if (refusal) throw refusal;
     // If the host name has several addresses, there is one error for each address.
     const causes: unknown[] = error instanceof AggregateError ? error.errors : [error];
     const reasons = causes.map((one) => (one instanceof Error ? one.message : String(one)));

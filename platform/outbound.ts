@@ -6,8 +6,9 @@
 import type { LookupAddress, LookupOptions } from 'node:dns';
 import { Resolver } from 'node:dns/promises';
 import { isIP } from 'node:net';
-import ipaddr from 'ipaddr.js';
-import { Agent, buildConnector, type Dispatcher, request } from 'undici';
+import { buildConnector, type Dispatcher, request } from 'undici';
+import { createAgent } from './connector.ts';
+import { isPublicAddress, isPublicHost } from './public-hosts.ts';
 import { Readable } from 'node:stream';
 import { buffer } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -46,33 +47,6 @@ export type ResolveName = (host: string) => Promise<LookupAddress[]>;
 /** Error message for a host that does not have a public address. */
 const notPublicMessage = 'the host does not have a public address';
 
-/**
- * Pattern of host names that never belong to a public server (RFC 6761, RFC 6762, RFC 8375, and
- * names that clouds use). They are blocked without DNS resolution.
- */
-const privateNames =
-  /^[^.]+$|(^|\.)(localhost|local|internal|intranet|lan|corp|home|home\.arpa|test|invalid|onion)$/;
-
-/** Public addresses in private use: at this one, Azure's host agent answers virtual machines. */
-const hostAgents = new Set(['168.63.129.16']);
-
-/**
- * Returns whether an address is a global unicast address. IPv6 addresses that contain an IPv4
- * address (mapped, 6to4, NAT64, Teredo, compatible) do not count, because no public server needs
- * them.
- */
-export function isPublicAddress(address: string): boolean {
-  if (!isIP(address)) return false;
-  const parsed = ipaddr.parse(address);
-  if (parsed.range() !== 'unicast' || hostAgents.has(parsed.toString())) return false;
-  return parsed.kind() === 'ipv4' || ((parsed.toByteArray()[0] ?? 0) & 0xe0) === 0x20;
-}
-
-/** Returns whether a host is a public address, or a name that may resolve to one. */
-function isPublicHost(host: string): boolean {
-  return isIP(host) ? isPublicAddress(host) : !privateNames.test(host);
-}
-
 const resolver = new Resolver({ timeout: 1500, tries: 2 });
 
 /**
@@ -110,8 +84,11 @@ type LookupCallback = (
   family?: number,
 ) => void;
 
-/** Creates an HTTP agent that uses a guarded resolver and connects only to public addresses. */
-function createGuardedAgent(resolve: ResolveName): Agent {
+/**
+ * Creates an HTTP agent that uses a guarded resolver and connects only to public addresses. It asks a
+ * proxy for a tunnel to the address that was checked, because a proxy may resolve the name to another.
+ */
+function createGuardedAgent(resolve: ResolveName): Dispatcher {
   async function lookUp(host: string, all: boolean, callback: LookupCallback): Promise<void> {
     let addresses: LookupAddress[];
     try {
@@ -126,9 +103,16 @@ function createGuardedAgent(resolve: ResolveName): Agent {
   const lookup = (host: string, options: LookupOptions, callback: LookupCallback): void =>
     void lookUp(host, options.all === true, callback);
   const connect = buildConnector({ timeout: 5000, lookup });
-  return new Agent({
+  return createAgent({
     keepAliveTimeout: 10_000,
     connections: 64,
+    async resolveTunnel(tunnel) {
+      const { hostname, port } = new URL(`https://${tunnel}`);
+      const host = hostname.replace(/^\[|\]$/g, '');
+      // An address in the URL was checked before the request.
+      const [{ address }] = isIP(host) ? [{ address: host }] : await resolve(host);
+      return `${isIP(address) === 6 ? `[${address}]` : address}:${port || '443'}`;
+    },
     connect(target, callback) {
       connect(target, (error, socket) => {
         if (error) return callback(error, null);
@@ -143,7 +127,10 @@ function createGuardedAgent(resolve: ResolveName): Agent {
 }
 
 /** Returns the start of a response body as text, or what arrived before the response failed. */
-async function readStart(response: Dispatcher.ResponseData, bytesMax: number): Promise<string> {
+export async function readStart(
+  response: Dispatcher.ResponseData,
+  bytesMax: number,
+): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
   try {
@@ -258,6 +245,8 @@ export interface PostMessage {
 export interface PostResponse {
   status: number;
   retryAfter: string | string[] | undefined;
+  /** Target of a redirect, without query and fragment; null for other responses. */
+  redirectsTo: string | null;
   text: string;
 }
 
@@ -328,11 +317,7 @@ function createCheck(admitted: ReadonlySet<string>, extraPorts: readonly number[
 /** Creates the function that sends one request, guarded unless its origin is admitted. */
 function createSend(admitted: ReadonlySet<string>, resolve: ResolveName) {
   const guardedAgent = createGuardedAgent(resolve);
-  const unguardedAgent = new Agent({
-    keepAliveTimeout: 10_000,
-    connections: 256,
-    connect: { timeout: 5000 },
-  });
+  const unguardedAgent = createAgent({ keepAliveTimeout: 10_000, connections: 256 });
   return (url: URL, fields: OutboundRequest): Promise<Dispatcher.ResponseData> =>
     request(url, {
       ...fields,
@@ -389,6 +374,7 @@ export function createOutbound(options: OutboundOptions): Outbound {
         return {
           status: response.statusCode,
           retryAfter: response.headers['retry-after'],
+          redirectsTo: readRedirect(response, url),
           text: await readStart(response, responseBytesMax),
         };
       } catch (error) {
@@ -413,6 +399,14 @@ export function createOutbound(options: OutboundOptions): Outbound {
       return url;
     },
   };
+}
+
+/** Returns the target of a redirect without query and fragment, which may contain secrets. */
+function readRedirect({ statusCode, headers }: Dispatcher.ResponseData, url: URL): string | null {
+  const location = String(headers['location'] ?? '');
+  if (!redirectStatuses.has(statusCode) || !URL.canParse(location, url.href)) return null;
+  const { origin, pathname } = new URL(location, url.href);
+  return (origin + pathname).slice(0, urlLengthMax);
 }
 
 /** Options of one request. They do not include the options that all requests share. */

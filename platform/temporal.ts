@@ -1,13 +1,11 @@
-/** Creates the Temporal client, registers search attributes, and sends the request context. */
+/** Creates the Temporal client, reads task queues, registers search attributes, and sends the request context. */
 import {
-  Connection,
   type ConnectionLike,
   Client,
   type WorkflowClientInterceptor,
   type WorkflowSignalInput,
   type WorkflowStartInput,
 } from '@temporalio/client';
-import { readFile } from 'node:fs/promises';
 import {
   context,
   propagation,
@@ -18,9 +16,8 @@ import {
   type Link,
 } from '@opentelemetry/api';
 import { defaultPayloadConverter, type Headers } from '@temporalio/common';
-import { pathError } from './variable-types.ts';
 import type { TemporalConfig } from './config.ts';
-import { type Logger, correlation } from './logger.ts';
+import { correlation } from './logger.ts';
 import { createDataConverter } from './payload-codec.ts';
 import { inSpan } from './telemetry.ts';
 import {
@@ -98,76 +95,6 @@ export function cacheResult<Answer>(
 }
 
 /**
- * Reads the file whose path is the value of a variable. Returns undefined if the variable is not
- * set.
- * @throws ConfigError if the file cannot be read
- */
-async function readFileOfVariable(
-  config: TemporalConfig,
-  name: `TEMPORAL_TLS_${'CERT' | 'KEY' | 'CA'}_PATH`,
-): Promise<Buffer | undefined> {
-  const path = config[name];
-  try {
-    return path === undefined ? undefined : await readFile(path);
-  } catch (error) {
-    throw pathError(name, error);
-  }
-}
-
-/**
- * Returns the address and credentials of the Temporal server, for clients and workers.
- * @throws ConfigError if a certificate or key file cannot be read
- */
-export async function connectionOptions(config: TemporalConfig) {
-  const certificate = await readFileOfVariable(config, 'TEMPORAL_TLS_CERT_PATH');
-  const key = await readFileOfVariable(config, 'TEMPORAL_TLS_KEY_PATH');
-  const ca = await readFileOfVariable(config, 'TEMPORAL_TLS_CA_PATH');
-  const tls = config.TEMPORAL_TLS || [certificate, ca, config.TEMPORAL_API_KEY].some(Boolean);
-  return {
-    address: config.TEMPORAL_ADDRESS,
-    ...(tls && {
-      tls: {
-        ...(ca && { serverRootCACertificate: ca }),
-        ...(certificate && key && { clientCertPair: { crt: certificate, key } }),
-      },
-    }),
-    ...(config.TEMPORAL_API_KEY !== undefined && { apiKey: config.TEMPORAL_API_KEY }),
-  };
-}
-
-/** gRPC options to reconnect within a second after an outage; the default is up to two minutes. */
-const channelArgs = {
-  'grpc.initial_reconnect_backoff_ms': 100,
-  'grpc.max_reconnect_backoff_ms': 1000,
-};
-
-/**
- * Connects a command-line tool to the Temporal server.
- * @throws Error that contains the address if the server stays unreachable for ten seconds
- */
-export async function openTemporal(config: TemporalConfig): Promise<Connection> {
-  const options = { ...(await connectionOptions(config)), channelArgs };
-  try {
-    return await Connection.connect(options);
-  } catch (cause) {
-    throw new Error(`Temporal at ${config.TEMPORAL_ADDRESS} cannot be reached`, { cause });
-  }
-}
-
-/** Connects a process to the Temporal server; retries while the server is unreachable. */
-export async function connectTemporal(config: TemporalConfig, logger: Logger): Promise<Connection> {
-  const options = { ...(await connectionOptions(config)), channelArgs };
-  for (let waitMs = 250; ; waitMs = Math.min(waitMs * 2, 5000)) {
-    try {
-      return await Connection.connect(options);
-    } catch (error) {
-      logger.warn({ error, address: config.TEMPORAL_ADDRESS, waitMs }, 'temporal.away');
-      await new Promise((resolve) => setTimeout(resolve, waitMs));
-    }
-  }
-}
-
-/**
  * Creates a Temporal client. It sends the request context in headers, and encrypts payloads if
  * encryption is configured.
  */
@@ -203,7 +130,7 @@ const indexedTypes = { KEYWORD: 2, KEYWORD_LIST: 7 } as const;
  * @throws ServiceError if the server cannot be reached or does not respond in time
  */
 export function registerSearchAttributes(
-  connection: Connection,
+  connection: ConnectionLike,
   namespace: string,
   keys: readonly { name: string; type: keyof typeof indexedTypes }[],
 ): Promise<void> {

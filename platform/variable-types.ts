@@ -69,6 +69,14 @@ export const webUrl = z
   .trim()
   .refine(isWebUrl, mustBe('an http(s) URL without credentials, query or fragment'));
 
+/** URL of a proxy. The message contains no part of the value, which may have credentials. */
+export const proxyUrl = z
+  .string()
+  .refine(
+    (text) => URL.canParse(text) && /^http:\/\/[^/]+\/?$/.test(text),
+    'must be http://host:port or http://user:password@host:port',
+  );
+
 /** URL of a Postgres database. The message contains no part of the value, which is a credential. */
 export const databaseUrl = z
   .string()

@@ -4,7 +4,7 @@
  * its condition has been true for minutes.
  */
 import type { z } from 'zod';
-import { formatDuration } from '../studio/jobs/job-statement.ts';
+import { formatDuration } from '../domain/durations.ts';
 import type { LastAudit } from '../ledger/ledger-reads.ts';
 import type { openCounts, WebhookFailures } from './gateway-state.ts';
 
@@ -149,6 +149,24 @@ export const conditions: readonly Condition[] = [
         value,
         message: `The oldest task of ${name} (${task}) has waited for ${formatSeconds(value)}.`,
       })),
+  },
+  {
+    alert: 'ProviderPaused',
+    severity: 'ticket',
+    runbook: 'provider-down.md',
+    limit: 0,
+    read: ({ counts: { providersPaused: value } }) => [
+      { value, message: `Paused providers, whose jobs wait: ${value}.` },
+    ],
+  },
+  {
+    alert: 'CallerWebhookLate',
+    severity: 'ticket',
+    runbook: otherAlerts,
+    limit: 3600,
+    read: ({ counts: { callerWebhookAgeSeconds: value } }) => [
+      { value, message: `A webhook has not been delivered for ${formatSeconds(value)}.` },
+    ],
   },
   {
     alert: 'CallerWebhooksFail',

@@ -28,6 +28,7 @@ export const openCounts = z.object({
   bulksOpen: z.number(),
   bulksPaused: z.number(),
   bulksHanging: z.number(),
+  providersPaused: z.number(),
 });
 const chatProviderRow = z.object({
   provider: z.string(),
@@ -72,7 +73,8 @@ export function createGatewayState({ pool, connection, config }: GatewayStateOpt
         GROUP BY k.kind`),
     openCounts: () =>
       pool.one(sql.type(openCounts)`
-        SELECT jobs.*, webhooks.*, bulks.* FROM (
+        SELECT jobs.*, webhooks.*, bulks.*,
+          (SELECT count(*) FROM provider_pause) AS "providersPaused" FROM (
           SELECT count(*) FILTER (WHERE j.deadline_at < clock_timestamp()) AS "jobsOverdue",
             count(*) FILTER (WHERE j.verifying) AS "jobsVerifying",
             greatest(0, coalesce(extract(epoch FROM clock_timestamp() - min(j.deadline_at))

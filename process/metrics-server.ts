@@ -25,6 +25,12 @@ export interface MetricsServer {
 
 const sdkTimeoutMs = 2000;
 
+/**
+ * Returns the option of a host to listen on. For `::`, Node.js chooses all addresses of IPv6 and
+ * IPv4, and those of IPv4 alone on a machine without IPv6.
+ */
+export const listenHost = (host: string): { host?: string } => (host === '::' ? {} : { host });
+
 /** Opens the metrics port. Returns null if METRICS_PORT is not set. */
 export async function openMetricsServer(
   config: Config,
@@ -38,7 +44,7 @@ export async function openMetricsServer(
   });
   await new Promise<void>((resolve, reject) => {
     server.once('error', reject);
-    server.listen(config.METRICS_PORT, config.METRICS_HOST, resolve);
+    server.listen({ port: config.METRICS_PORT, ...listenHost(config.METRICS_HOST) }, resolve);
   });
   const address = server.address();
   assert(typeof address === 'object' && address, 'the metrics server has no port');

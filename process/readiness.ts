@@ -1,8 +1,10 @@
 /** Checks the readiness of a process. Each check has a name and a time limit. */
-import type { Connection } from '@temporalio/client';
+import type { ConnectionLike } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../platform/database.ts';
+import type { Logger } from '../platform/logger.ts';
+import type { Storage } from '../storage/storage.ts';
 import { describeTaskQueue, cacheResult, type TaskKind } from '../platform/temporal.ts';
 
 /** Readiness checks by name. Each returns whether a dependency of the process is usable now. */
@@ -17,6 +19,8 @@ export interface Readiness {
    * reports that it is degraded.
    */
   optional: Checks;
+  /** Reads the days until each client certificate ends, by the variable that names its file. */
+  readCertificateDays?: () => Promise<Record<string, number>>;
 }
 
 /** Response body of `/readyz`. */
@@ -26,6 +30,7 @@ export interface ReadinessReport {
   checks: Record<string, boolean>;
   /** Duration of each check. */
   milliseconds: Record<string, number>;
+  certificateDays: Record<string, number>;
 }
 
 const checkTimeoutMs = 3000;
@@ -54,7 +59,8 @@ export async function checkReadiness(readiness: Readiness): Promise<ReadinessRep
     : Object.values(optional).every(Boolean)
       ? 'ready'
       : 'degraded';
-  return { ready, status, checks: { ...required, ...optional }, milliseconds };
+  const certificateDays = (await readiness.readCertificateDays?.()) ?? {};
+  return { ready, status, checks: { ...required, ...optional }, milliseconds, certificateDays };
 }
 
 async function runWithTimeout(check: () => Promise<boolean>): Promise<boolean> {
@@ -69,8 +75,26 @@ async function runWithTimeout(check: () => Promise<boolean>): Promise<boolean> {
   }
 }
 
+/** Maximum age of the store's state, because each check costs a request. */
+const storageAgeMaxMs = 15_000;
+
+/** Creates the check of the storage. Its failures are logged, because they contain the reason. */
+export function storageChecks(storage: Storage, logger: Logger) {
+  return {
+    storage: cacheResult(async () => {
+      try {
+        await storage.check();
+        return true;
+      } catch (error) {
+        logger.error({ error }, 'storage.unusable');
+        throw error;
+      }
+    }, storageAgeMaxMs),
+  };
+}
+
 interface JobCheckParts {
-  connection: Connection;
+  connection: ConnectionLike;
   namespace: string;
   /** Task queues that workers must poll. */
   queues: readonly { queue: string; task: TaskKind }[];

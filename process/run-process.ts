@@ -1,5 +1,11 @@
 /** Starts and stops a gateway process, the API or a worker. */
-import { loadConfigOrExit, type Config, type KnownProviders } from '../platform/config.ts';
+import {
+  configExitStatus,
+  loadConfigOrExit,
+  type Config,
+  type KnownProviders,
+} from '../platform/config.ts';
+import { ConfigError } from '../platform/variable-types.ts';
 import { createLogger, type Logger } from '../platform/logger.ts';
 import { assertSchemaCurrent } from '../platform/migrations.ts';
 import type { ProcessKind } from '../platform/telemetry.ts';
@@ -66,7 +72,10 @@ export function drainOnExit(drain: () => Promise<void>, timeoutMs: number): void
   if (process.send) process.on('disconnect', onSignal);
 }
 
-/** Starts the process. If that fails, logs the error with its stack, prints one line, and exits. */
+/**
+ * Starts the process. If that fails, logs the error with its stack, prints one line, and exits: with
+ * status 78 if a setting is wrong, such as a path, otherwise with 1.
+ */
 async function startOrExit(
   kind: ProcessKind,
   logger: Logger,
@@ -77,7 +86,7 @@ async function startOrExit(
   } catch (error) {
     logger.fatal({ error }, 'process.not_started');
     process.stderr.write(`${kind}: ${error instanceof Error ? error.message : String(error)}\n`);
-    return process.exit(1);
+    return process.exit(error instanceof ConfigError ? configExitStatus : 1);
   }
 }
 

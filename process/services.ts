@@ -2,6 +2,7 @@
  * Opens the services of a process from its configuration: database, storage, providers, telemetry
  * and Temporal.
  */
+import { isIPv6 } from 'node:net';
 import type { Client } from '@temporalio/client';
 import type { Config } from '../platform/config.ts';
 import { openDatabase, type DatabasePool } from '../platform/database.ts';
@@ -9,11 +10,8 @@ import type { Metrics } from '../platform/metrics.ts';
 import type { Logger } from '../platform/logger.ts';
 import { createOutbound } from '../platform/outbound.ts';
 import { openTelemetry, type ProcessKind } from '../platform/telemetry.ts';
-import {
-  connectTemporal,
-  createTemporalClient,
-  registerSearchAttributes,
-} from '../platform/temporal.ts';
+import { createTemporalClient, registerSearchAttributes } from '../platform/temporal.ts';
+import { connectTemporal } from '../platform/temporal-connection.ts';
 import { searchAttributes } from '../domain/job-contract.ts';
 import { openChatCatalog } from '../chat/models.ts';
 import { findStudioEndpoint } from '../studio/models/maker-names.ts';
@@ -37,6 +35,7 @@ import { createCallChecker, createUnknownOutcomes } from '../studio/jobs/status-
 import { createProviders, createProviderSlots } from '../providers/provider-registry.ts';
 import { createRequestFiles, createRecordings } from '../storage/inputs/recordings.ts';
 import { createArtifactStore, observeArtifacts } from '../storage/artifacts.ts';
+import { buildDisposition } from '../storage/file-names.ts';
 import { createStoredFiles } from '../storage/stored-files.ts';
 import { observeStorage, openStorage } from '../storage/open-storage.ts';
 import { createUsageSums } from '../ledger/usage-sums.ts';
@@ -49,7 +48,8 @@ import { createWebhooks } from '../webhooks/webhooks.ts';
 
 /** Returns the base URL at which callers and providers reach the API. */
 export function publicBaseUrl(config: Config): string {
-  const localUrl = `http://${config.API_HOST}:${config.API_PORT}`;
+  const host = isIPv6(config.API_HOST) ? `[${config.API_HOST}]` : config.API_HOST;
+  const localUrl = `http://${host}:${config.API_PORT}`;
   return (config.PUBLIC_BASE_URL ?? localUrl).replace(/\/$/, '');
 }
 
@@ -61,7 +61,7 @@ async function openFiles(
   const ownUrl = publicBaseUrl(config);
   const bytesMax = config.UPLOAD_BYTES_MAX;
   const { storage: driver, ...served } = await openStorage(config, ownUrl);
-  const storage = observeStorage(driver, metrics);
+  const storage = observeStorage(driver, { metrics, logger });
   const outbound = createOutbound({ admittedOrigins: config.ALLOW_PRIVATE_NETWORK_ORIGINS });
   const files = { pool, storage, logger };
   const acceptFile = createAcceptFile({ heic: config.HEIC === 'on' });
@@ -111,7 +111,10 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
     reads: createJobReads(pool, storage),
     view: createJobView({
       publicBaseUrl: publicBaseUrl(config),
-      urlOf: (artifact, ttlMs) => storage.urlOf(artifact.storageKey, ttlMs),
+      urlOf: (artifact, ttlMs, text) =>
+        storage.urlOf(artifact.storageKey, ttlMs, {
+          disposition: buildDisposition({ ...artifact, text }),
+        }),
     }),
     usageSums: createUsageSums(pool),
     inbox: createInbox(pool),
@@ -141,7 +144,7 @@ export type Services = Awaited<ReturnType<typeof openServices>>;
  */
 export async function openProcess(config: Config, logger: Logger, kind: ProcessKind) {
   const services = await openServices(config, logger, kind);
-  const connection = await connectTemporal(config, logger);
+  const { connection, close } = await connectTemporal(config, logger);
   const namespace = config.TEMPORAL_NAMESPACE;
   /**
    * Registers the search attributes. The sweeper repeats this, in case the Temporal server has lost
@@ -158,7 +161,7 @@ export async function openProcess(config: Config, logger: Logger, kind: ProcessK
     async close() {
       await services.pool.end();
       await services.telemetry.closeTracing();
-      await connection.close();
+      await close();
     },
   };
 }

@@ -1,8 +1,8 @@
 /** Sends HTTP requests to providers. Does not follow redirects and does not retry. */
 import type { Readable } from 'node:stream';
-import { Agent, request, type Dispatcher, type FormData } from 'undici';
+import { request, type Dispatcher, type FormData } from 'undici';
 import { ProviderFailure } from '../domain/provider-failure.ts';
-import { createConnector, findUnsentCode } from '../platform/connector.ts';
+import { createAgent, findUnsentCode } from '../platform/connector.ts';
 
 /** Response of a provider. The adapter reads its body. */
 export interface ProviderResponse {
@@ -32,13 +32,8 @@ type Exchange = (providerRequest: ProviderRequest) => Promise<ProviderResponse>;
 export function createProviderAgent(timeouts: {
   headersTimeout: number;
   bodyTimeout: number;
-}): Agent {
-  return new Agent({
-    ...timeouts,
-    connect: createConnector(),
-    keepAliveTimeout: 30_000,
-    connections: 256,
-  });
+}): Dispatcher {
+  return createAgent({ ...timeouts, keepAliveTimeout: 30_000, connections: 256 });
 }
 
 /**

@@ -1,6 +1,6 @@
 /** Storage driver for the local disk: files below one directory, at signed URLs of the API. */
 import { createReadStream } from 'node:fs';
-import { link, mkdir, open, rm, stat, unlink } from 'node:fs/promises';
+import { access, constants, link, mkdir, open, rename, rm, stat, unlink } from 'node:fs/promises';
 import { dirname, join } from 'node:path';
 import { assert } from '../domain/errors.ts';
 import { createSignedUrls, type SignedUrls, type SignedUrlsOptions } from './signed-urls.ts';
@@ -35,18 +35,25 @@ function openObjects(directory: string): StorageObjects {
     }
   }
 
+  /** Flushes a spooled file to the disk, and returns the path to which it may be moved. */
+  async function preparePut(key: string, spoolPath: string): Promise<string> {
+    const path = buildPath(key);
+    await mkdir(dirname(path), { recursive: true });
+    // The caller may be charged right after the file is stored.
+    const file = await open(spoolPath, 'r+');
+    try {
+      await file.sync();
+    } finally {
+      await file.close();
+    }
+    return path;
+  }
+
   return {
+    check: () => access(directory, constants.R_OK | constants.W_OK),
     size,
     async put(key, spoolPath) {
-      const path = buildPath(key);
-      await mkdir(dirname(path), { recursive: true });
-      // The file is flushed to the disk first, because the caller is charged right after `put`.
-      const file = await open(spoolPath, 'r+');
-      try {
-        await file.sync();
-      } finally {
-        await file.close();
-      }
+      const path = await preparePut(key, spoolPath);
       // `link` is atomic and never replaces a file, so only one of two simultaneous writers
       // succeeds, with a complete file.
       const outcome = await link(spoolPath, path).then(
@@ -58,6 +65,9 @@ function openObjects(directory: string): StorageObjects {
       );
       await unlink(spoolPath);
       return outcome;
+    },
+    async replace(key, spoolPath) {
+      await rename(spoolPath, await preparePut(key, spoolPath));
     },
     async open(key, range) {
       const sizeBytes = await size(key);

@@ -1,4 +1,5 @@
 /** Opens the storage driver selected by the configuration. */
+import type { Logger } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import type { Storage } from './storage.ts';
 import { assert } from '../domain/errors.ts';
@@ -8,23 +9,26 @@ import { openLocalDisk } from './local-disk.ts';
 import { createAwsCredentials, type S3Credentials, openS3 } from './s3.ts';
 import { createSignedUrls, type SignedUrls } from './signed-urls.ts';
 
-/** Wraps a storage so that every `put` is counted by its outcome. */
+/** Wraps a storage so that every write is counted by its outcome, and its errors are logged. */
 export function observeStorage(
   storage: Storage,
-  { storageWrites }: Pick<Metrics, 'storageWrites'>,
+  { metrics: { storageWrites }, logger }: { metrics: Metrics; logger: Logger },
 ): Storage {
+  async function count<Result>(write: Promise<Result>): Promise<Result> {
+    try {
+      const result = await write;
+      storageWrites.inc({ outcome: 'ok' });
+      return result;
+    } catch (error) {
+      storageWrites.inc({ outcome: 'failed' });
+      logger.warn({ error }, 'storage.write_failed');
+      throw error;
+    }
+  }
   return {
     ...storage,
-    async put(key, spoolPath) {
-      try {
-        const outcome = await storage.put(key, spoolPath);
-        storageWrites.inc({ outcome: 'ok' });
-        return outcome;
-      } catch (error) {
-        storageWrites.inc({ outcome: 'failed' });
-        throw error;
-      }
-    },
+    put: (key, spoolPath) => count(storage.put(key, spoolPath)),
+    replace: (key, spoolPath) => count(storage.replace(key, spoolPath)),
   };
 }
 
@@ -34,10 +38,10 @@ export interface OpenStorage {
   /** Verifies the signed URLs that the API serves; null if the object store serves all of them. */
   signedUrls: SignedUrls | null;
   /**
-   * Returns the object store's URL to which the API redirects a valid read URL. Null if the API
-   * sends the file itself.
+   * Returns the object store's URL to which the API redirects a valid read URL, with the header
+   * Content-Disposition of the file. Null if the API sends the file itself.
    */
-  redirectUrl: ((key: string) => Promise<string>) | null;
+  redirectUrl: ((key: string, disposition: string) => Promise<string>) | null;
 }
 
 /** Lifetime of the redirect URLs, in milliseconds. */
@@ -68,15 +72,17 @@ export async function openStorage(config: Config, publicBaseUrl: string): Promis
     readCredentials,
     spoolDirectory: config.STORAGE_DIR,
   }).catch(throwPathError);
-  if (!usesAwsCredentials) return { storage: s3, signedUrls: null, redirectUrl: null };
+  const isDirect = config.S3_UPLOADS === 'direct';
+  if (!usesAwsCredentials && isDirect) return { storage: s3, signedUrls: null, redirectUrl: null };
   // AWS credentials expire after hours, and so do URLs signed with them. Read URLs therefore point
   // to the API, which redirects each request to a newly signed URL of the store.
   const signedUrls = createSignedUrls(urls);
   const { urlOf, keyOf, isSigned } = signedUrls;
+  const { signUpload } = isDirect ? s3 : signedUrls;
   return {
-    storage: { ...s3, urlOf, keyOf, isSigned },
+    storage: { ...s3, urlOf, keyOf, isSigned, signUpload },
     signedUrls,
-    redirectUrl: (key) => s3.urlOf(key, redirectTtlMs),
+    redirectUrl: (key, disposition) => s3.urlOf(key, redirectTtlMs, { disposition }),
   };
 }
 

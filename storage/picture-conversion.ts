@@ -29,11 +29,15 @@ export type AcceptFile = (path: string, use?: MediaUse) => Promise<AcceptedFile>
 /** Conversions of one process at a time: each decodes up to 64 megapixels. */
 const slots = createShares(1);
 const slotWaitMs = 60_000;
-const timeoutMs = 30_000;
-/** Maximum memory of a conversion in bytes, and the interval of its checks in milliseconds. */
+/** Maximum CPU time of a conversion, and maximum duration on a busy machine, in milliseconds. */
+const cpuMsMax = 30_000;
+const timeoutMs = 120_000;
+/** Maximum memory of a conversion in bytes: 64 megapixels take 700 MB. */
 const memoryBytesMax = 1024 ** 3;
-const memoryCheckMs = 50;
+const checkMs = 50;
+/** Units of Linux in /proc: bytes of a page, and milliseconds of a clock tick. */
 const pageBytes = 4096;
+const tickMs = 10;
 const program = fileURLToPath(new URL('convert-picture.ts', import.meta.url));
 
 /** Creates the function that accepts files; without `heic`, HEIC is rejected by name. */
@@ -102,10 +106,16 @@ async function checkUpload<Facts extends AcceptedFacts>(
   }
 }
 
-/** Returns the memory of a process in bytes; 0 if it has ended or cannot be read. */
-async function readMemoryBytes(pid: number | undefined): Promise<number> {
-  const text = await readFile(`/proc/${pid}/statm`, 'latin1').catch(() => '');
-  return Number(text.split(' ')[1] ?? 0) * pageBytes;
+/** Returns whether a process exceeds its limits; false if it has ended or cannot be read. */
+async function exceedsLimits(pid: number | undefined): Promise<boolean> {
+  const text = await readFile(`/proc/${pid}/stat`, 'latin1').catch(() => '');
+  // The name of the program, which may contain spaces, ends with the last parenthesis.
+  const fields = text
+    .slice(text.lastIndexOf(')') + 2)
+    .split(' ')
+    .map(Number);
+  const [userTicks = 0, systemTicks = 0, pages = 0] = [fields[11], fields[12], fields[21]];
+  return (userTicks + systemTicks) * tickMs > cpuMsMax || pages * pageBytes > memoryBytesMax;
 }
 
 /** Converts a file in a process of its own. @throws Error if the process fails or is killed */
@@ -116,16 +126,13 @@ async function convert(from: string, to: string, format: string): Promise<void> 
     killSignal: 'SIGKILL',
     env: {},
   });
-  const memoryTimer = setInterval(() => {
-    void readMemoryBytes(child.pid).then((bytes) => {
-      if (bytes > memoryBytesMax) child.kill('SIGKILL');
-      return bytes;
-    });
-  }, memoryCheckMs);
+  const timer = setInterval(() => {
+    void exceedsLimits(child.pid).then((isTooMuch) => isTooMuch && child.kill('SIGKILL'));
+  }, checkMs);
   try {
     const [code, signal] = await once(child, 'exit');
     if (code !== 0) throw new Error(`the conversion ended with ${code ?? signal}`);
   } finally {
-    clearInterval(memoryTimer);
+    clearInterval(timer);
   }
 }

@@ -2,11 +2,14 @@
 import { AwsV4Signer } from 'aws4fetch';
 import { createReadStream } from 'node:fs';
 import { rm, stat } from 'node:fs/promises';
-import { Agent, request, type Dispatcher } from 'undici';
+import { request, type Dispatcher } from 'undici';
+import { createAgent } from '../platform/connector.ts';
+import { readStart } from '../platform/outbound.ts';
 import {
   contentTypeOf,
   type ByteRange,
   type StorageObjects,
+  type StoredObject,
   isStorageKey,
   untypedExtension,
   urlTtlMaxMs,
@@ -99,18 +102,19 @@ interface S3Request {
   timeoutMs?: number;
 }
 
-type SendRequest = (s3Request: S3Request) => Promise<Dispatcher.ResponseData>;
+/** Response of the store; `code` is the code of S3 in the body of an error, if there is one. */
+type S3Response = Dispatcher.ResponseData & { code?: string | undefined };
+type SendRequest = (s3Request: S3Request) => Promise<S3Response>;
+
+/** Maximum number of bytes of an error that are read. */
+const errorBytesMax = 8192;
 
 /**
  * Creates the function that sends a signed request to the bucket. The caller must read the body of
- * a successful GET response; all other bodies are discarded.
+ * a successful GET response; all other bodies are read or discarded.
  */
 function createSendRequest(bucket: S3Bucket): SendRequest {
-  const agent = new Agent({
-    connections: 128,
-    keepAliveTimeout: 10_000,
-    connect: { timeout: 5000 },
-  });
+  const agent = createAgent({ connections: 128, keepAliveTimeout: 10_000 });
 
   return async (s3Request) => {
     const signedRequest = await signRequest(bucket, {
@@ -126,24 +130,68 @@ function createSendRequest(bucket: S3Bucket): SendRequest {
       headersTimeout: s3Request.method === 'GET' ? exchangeTimeoutMs : 0,
       signal: AbortSignal.timeout(s3Request.timeoutMs ?? exchangeTimeoutMs),
     });
-    if (s3Request.method !== 'GET' || response.statusCode >= 300) await response.body.dump();
+    if (response.statusCode >= 300) {
+      const text = await readStart(response, errorBytesMax);
+      return { ...response, code: /<Code>([\w.-]{1,64})<\/Code>/.exec(text)?.[1] };
+    }
+    if (s3Request.method !== 'GET') await response.body.dump();
     return response;
   };
 }
 
-function throwStatusError(method: string, response: Dispatcher.ResponseData): never {
-  throw new S3Error(`the store responded to ${method} with status ${response.statusCode}`);
+/** Difference of two clocks above which an error reports it. Stores accept up to 15 minutes. */
+const clockSkewMs = 60_000;
+
+/** Throws the error for a status, with the code of S3 and a wrong clock. @throws S3Error */
+function throwStatusError(method: string, { statusCode, code, headers }: S3Response): never {
+  const skewMs = Date.parse(String(headers['date'])) - Date.now();
+  const reason = code === undefined ? '' : ` (${code})`;
+  const clock =
+    Math.abs(skewMs) > clockSkewMs
+      ? `; its clock differs from the clock of this machine by ${Math.round(skewMs / 1000)} seconds`
+      : '';
+  throw new S3Error(`the store responded to ${method} with status ${statusCode}${reason}${clock}`);
 }
+
+const isSuccess = ({ statusCode }: S3Response): boolean => statusCode >= 200 && statusCode < 300;
+
+/** Returns whether an object does not exist. A missing bucket, for example, has status 404 too. */
+const isMissing = ({ statusCode, code }: S3Response): boolean =>
+  statusCode === 404 && code === 'NoSuchKey';
+
+/** Key and content of the object by which the store is checked. */
+const probe = { key: 'studio-gateway-probe', text: 'studio-gateway' };
 
 /** Opens the objects of a bucket. Sends no request to the store. */
 function openS3Objects(bucket: S3Bucket): StorageObjects {
   const sendRequest = createSendRequest(bucket);
 
-  async function size(key: string): Promise<number | null> {
+  let isProbeWritten = false;
+
+  /** Returns the size of an object; null for status 404, whose reason HEAD does not contain. */
+  async function readSize(key: string): Promise<number | null> {
     const response = await sendRequest({ method: 'HEAD', key });
     if (response.statusCode === 404) return null;
     if (response.statusCode !== 200) throwStatusError('HEAD', response);
     return readObjectSize(response);
+  }
+
+  async function open(key: string, range?: ByteRange): Promise<StoredObject | null> {
+    const headers = range && { range: `bytes=${range.first}-${range.last}` };
+    const response = await sendRequest({
+      method: 'GET',
+      key,
+      timeoutMs: transferTimeoutMs,
+      ...(headers && { headers }),
+    });
+    if (isMissing(response)) return null;
+    if (response.statusCode !== 200 && response.statusCode !== 206)
+      throwStatusError('GET', response);
+    const sizeBytes = readObjectSize(response);
+    if (range && !hasRangeLength(response, range, sizeBytes)) {
+      throwUnusable(response, 'does not support range requests');
+    }
+    return { stream: response.body, sizeBytes, contentType: contentTypeOf(key) };
   }
 
   async function upload(key: string, path: string, onlyIfAbsent: boolean): Promise<number> {
@@ -162,40 +210,44 @@ function openS3Objects(bucket: S3Bucket): StorageObjects {
     // A store that does not support If-None-Match responds with 501. Then only the check in `put`
     // prevents an overwrite.
     if (onlyIfAbsent && response.statusCode === 501) return upload(key, path, false);
-    if (response.statusCode !== 200 && response.statusCode !== 412)
-      throwStatusError('PUT', response);
+    if (!isSuccess(response) && response.statusCode !== 412) throwStatusError('PUT', response);
     return response.statusCode;
   }
 
   return {
-    size,
+    async check() {
+      const { key, text } = probe;
+      if (!isProbeWritten) {
+        const response = await sendRequest({ method: 'PUT', key, body: text });
+        if (!isSuccess(response)) throwStatusError('PUT', response);
+        isProbeWritten = true;
+      }
+      const response = await sendRequest({ method: 'GET', key });
+      if (isMissing(response)) isProbeWritten = false;
+      if (!isSuccess(response)) throwStatusError('GET', response);
+      if ((await response.body.text()) !== text) throw new S3Error('the store changed an object');
+    },
+    async size(key) {
+      const sizeBytes = await readSize(key);
+      if (sizeBytes !== null) return sizeBytes;
+      const object = await open(key, { first: 0, last: 0 });
+      object?.stream.destroy();
+      return object && object.sizeBytes;
+    },
     async put(key, path) {
       // The size is read first: some stores ignore If-None-Match and would overwrite the object.
-      const exists = (await size(key)) !== null || (await upload(key, path, true)) === 412;
+      const exists = (await readSize(key)) !== null || (await upload(key, path, true)) === 412;
       await rm(path, { force: true });
       return exists ? 'exists' : 'stored';
     },
-    async open(key, range) {
-      const headers = range && { range: `bytes=${range.first}-${range.last}` };
-      const response = await sendRequest({
-        method: 'GET',
-        key,
-        timeoutMs: transferTimeoutMs,
-        ...(headers && { headers }),
-      });
-      if (response.statusCode === 404) return null;
-      if (response.statusCode !== 200 && response.statusCode !== 206)
-        throwStatusError('GET', response);
-      const sizeBytes = readObjectSize(response);
-      if (range && !hasRangeLength(response, range, sizeBytes)) {
-        throwUnusable(response, 'does not support range requests');
-      }
-      return { stream: response.body, sizeBytes, contentType: contentTypeOf(key) };
+    open,
+    async replace(key, path) {
+      await upload(key, path, false);
+      await rm(path, { force: true });
     },
     async remove(key) {
       const response = await sendRequest({ method: 'DELETE', key });
-      if (response.statusCode !== 404 && response.statusCode >= 300)
-        throwStatusError('DELETE', response);
+      if (!isMissing(response) && !isSuccess(response)) throwStatusError('DELETE', response);
     },
   };
 }
@@ -270,8 +322,11 @@ function createPresignedUrls(bucket: S3Bucket): StorageUrls {
   }
 
   return {
-    async urlOf(key, ttlMs, stepMs) {
+    async urlOf(key, ttlMs, { stepMs, disposition } = {}) {
       const url = new URL(key, base);
+      if (disposition !== undefined) {
+        url.searchParams.set('response-content-disposition', disposition);
+      }
       if (key.endsWith(`.${untypedExtension}`)) {
         // The uploader may have sent any content type, so the response overrides it with one that a
         // browser does not execute.

@@ -53,7 +53,7 @@ export function createSignedUrls({
     keyOf,
     verifyRead,
     isSigned: (url) => verifyRead(keyOf(url) ?? '', Object.fromEntries(url.searchParams)),
-    urlOf(key, ttlMs, stepMs = 1000) {
+    urlOf(key, ttlMs, { stepMs = 1000 } = {}) {
       const expires = String((Math.ceil((Date.now() + ttlMs) / stepMs) * stepMs) / 1000);
       const signature = computeSignature('GET', key, [expires]);
       return Promise.resolve(`${readBase.href}${key}?expires=${expires}&signature=${signature}`);

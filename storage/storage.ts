@@ -1,7 +1,7 @@
 /**
  * Interface of the object storage. Artifacts and uploads are objects under keys that the gateway
- * generates; each key is written only once. Callers and providers read and upload through signed
- * URLs that expire.
+ * generates; each key is written only once, except that a conversion replaces the upload that it
+ * converts. Callers and providers read and upload through signed URLs that expire.
  */
 import type { Readable } from 'node:stream';
 import { mediaTypes } from './media-types.ts';
@@ -18,6 +18,17 @@ export interface StoredObject {
 export interface ByteRange {
   first: number;
   last: number;
+}
+
+/** Options of a signed read URL. */
+export interface ReadUrlOptions {
+  /** Time in milliseconds for which the URL stays the same; it expires up to that time later. */
+  stepMs?: number;
+  /**
+   * Header Content-Disposition with which an object store serves the object. URLs of the API need
+   * none: the API knows the name of each file.
+   */
+  disposition?: string;
 }
 
 /** Options of a signed upload URL, which accepts one PUT of an object under `key`. */
@@ -49,6 +60,17 @@ export interface Storage {
    * @throws Error if the storage cannot store the object
    */
   put: (key: string, spoolPath: string) => Promise<'stored' | 'exists'>;
+  /**
+   * Checks that objects can be written and read, with an object of its own.
+   * @throws Error with the reason
+   */
+  check: () => Promise<void>;
+  /**
+   * Replaces the object of a key by a spooled file, and removes the file from the spool. Readers
+   * receive the old or the new object, also if the process ends during the call.
+   * @throws Error if the storage cannot store the object
+   */
+  replace: (key: string, spoolPath: string) => Promise<void>;
   /** Returns the size of an object in bytes; null if the object does not exist. */
   size: (key: string) => Promise<number | null>;
   /** Opens an object, or a range of it. Returns null if the object does not exist. */
@@ -56,10 +78,9 @@ export interface Storage {
   /** Removes an object. Does nothing if it does not exist. */
   remove: (key: string) => Promise<void>;
   /**
-   * Returns a URL that reads the object for `ttlMs` milliseconds, at most seven days. With `stepMs`,
-   * the URL is the same for that time, and expires up to that time later.
+   * Returns a URL that reads the object for `ttlMs` milliseconds, at most seven days.
    */
-  urlOf: (key: string, ttlMs: number, stepMs?: number) => Promise<string>;
+  urlOf: (key: string, ttlMs: number, options?: ReadUrlOptions) => Promise<string>;
   /** Returns a URL that accepts one upload for at most `ttlMs` milliseconds. */
   signUpload: (options: UploadUrlOptions) => Promise<SignedUpload>;
   /** Returns the key that a URL of this storage refers to; null for any other URL. */
@@ -72,7 +93,10 @@ export interface Storage {
 }
 
 /** Driver functions that read and write objects. */
-export type StorageObjects = Pick<Storage, 'put' | 'size' | 'open' | 'remove'>;
+export type StorageObjects = Pick<
+  Storage,
+  'check' | 'put' | 'replace' | 'size' | 'open' | 'remove'
+>;
 /** Driver functions that create and recognize signed URLs. */
 export type StorageUrls = Pick<Storage, 'urlOf' | 'signUpload' | 'keyOf' | 'isSigned'>;
 

@@ -4,12 +4,12 @@
  */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
-import { contentCredentials } from '../domain/job-record.ts';
+import { contentCredentials, extractTitle } from '../domain/job-record.ts';
 import { command, isDatabaseUnavailable, type DatabasePool } from '../platform/database.ts';
 import { forEachIsolated, type IsolationReport } from '../platform/background.ts';
 import type { Logger } from '../platform/logger.ts';
 import { afterCursor, listedTimes, buildPage } from '../platform/record-lists.ts';
-import { findMediaType } from './media-types.ts';
+import type { NamedFile } from './file-names.ts';
 import { contentTypeOf, type Storage } from './storage.ts';
 
 /** Stored file. Its time of creation is given in Unix milliseconds and in microseconds. */
@@ -26,6 +26,8 @@ const storedFile = z.object({
   filename: z.string().nullable(),
   /** Format that an upload had before it was converted; null if it was not converted. */
   convertedFrom: z.string().nullable(),
+  /** Request of the job that produced an artifact; null for an upload and if the job is archived. */
+  request: z.record(z.string(), z.json()).nullable(),
   /** Mark of an artifact; null for an upload, in which no marks are searched. */
   contentCredentials: contentCredentials.nullable(),
   /** Whether the file is stored; false for an upload whose file has not been received. */
@@ -34,6 +36,8 @@ const storedFile = z.object({
   createdAtMicros: z.number(),
 });
 export type StoredFile = z.infer<typeof storedFile>;
+
+const fileDescription = storedFile.pick({ contentType: true, filename: true, request: true });
 
 /** Filter of a file list, and the page to return. The newest file comes first. */
 interface FileListing {
@@ -50,12 +54,6 @@ interface StoredFilesDeps {
   logger: Logger;
 }
 
-/** Content type of a file, and a text that says what it is; null if it is not known. */
-const fileDescription = z.object({
-  contentType: z.string().nullable(),
-  text: z.string().nullable(),
-});
-
 /** Row of an artifact, whose id is the storage key of its object. */
 const artifactRow = z.object({ id: z.string() });
 /** Maximum number of objects removed by one call of `removeObjects`; no job has this many. */
@@ -63,9 +61,12 @@ const removeCountMax = 200;
 
 const queriesByKind = {
   artifact: sql.fragment`SELECT 'artifact' AS kind, NULL AS "fileId", x.job_id AS "jobId", x.storage_key,
-    x.content_type, x.size_bytes, NULL AS filename, NULL AS "convertedFrom", x.content_credentials, true AS complete, x.created_at FROM artifact x`,
+    x.content_type, x.size_bytes, NULL AS filename, NULL AS "convertedFrom",
+    (SELECT j.request FROM job j WHERE j.id = x.job_id) AS request, x.content_credentials,
+    true AS complete, x.created_at FROM artifact x`,
   upload: sql.fragment`SELECT 'upload' AS kind, x.id AS "fileId", NULL AS "jobId", x.storage_key,
-    x.content_type, x.size_bytes, x.filename, x.converted_from AS "convertedFrom", NULL AS content_credentials,
+    x.content_type, x.size_bytes, x.filename, x.converted_from AS "convertedFrom",
+    NULL AS request, NULL AS content_credentials,
     x.completed_at IS NOT NULL AS complete, x.created_at
     FROM upload x`,
 };
@@ -94,22 +95,21 @@ export function createStoredFiles({ pool, storage, logger }: StoredFilesDeps) {
   }
 
   return {
-    /** Returns the content type of a stored file and the name under which it is downloaded. */
-    async describe(storageKey: string): Promise<{ contentType: string; filename: string }> {
+    /** Returns the content type of a stored file, and a text that describes it. */
+    async describe(storageKey: string): Promise<NamedFile> {
       const description = pool.maybeOne(sql.type(fileDescription)`
-        SELECT content_type AS "contentType", regexp_replace(filename, '\\.[^.]*$', '') AS text
+        SELECT content_type AS "contentType", filename, NULL AS request
         FROM upload WHERE storage_key = ${storageKey}
         UNION ALL
-        SELECT x.content_type, coalesce(j.request->>'title', j.request->>'prompt', j.request->>'text')
-        FROM artifact x LEFT JOIN job j ON j.id = x.job_id WHERE x.storage_key = ${storageKey}
-        LIMIT 1`);
+        SELECT x.content_type, NULL, j.request FROM artifact x LEFT JOIN job j ON j.id = x.job_id
+        WHERE x.storage_key = ${storageKey} LIMIT 1`);
       // While Postgres is away, a file is served with the name and type of its storage key.
       const found = await description.catch((error: unknown) => {
         if (isDatabaseUnavailable(error)) return null;
         throw error;
       });
       const contentType = found?.contentType ?? contentTypeOf(storageKey);
-      return { contentType, filename: buildFilename(storageKey, contentType, found?.text ?? '') };
+      return { storageKey, contentType, text: found && extractFileTitle(found) };
     },
     /**
      * Lists the files of an organization, newest first.
@@ -141,28 +141,9 @@ export function createStoredFiles({ pool, storage, logger }: StoredFilesDeps) {
   };
 }
 
-/** Maximum number of characters of a file name that describe the file. */
-const nameLengthMax = 60;
-
-/** Builds a file name from a text and the number of an output: `a-lighthouse-at-dawn-1.png`. */
-function buildFilename(storageKey: string, contentType: string, text: string): string {
-  const stored = storageKey.slice(storageKey.lastIndexOf('/') + 1);
-  const [stem = '', storedExtension = ''] = stored.split('.');
-  const extension = findMediaType(contentType)?.extension ?? storedExtension;
-  const words = text.match(/[\p{L}\p{N}]+/gu) ?? [];
-  let name = '';
-  for (const word of words) {
-    if (name.length + word.length >= nameLengthMax) break;
-    name += name === '' ? word : `-${word}`;
-  }
-  if (name === '') return `${stem}.${extension}`;
-  const [, call, output] = /^(\d+)-(\d+)$/.exec(stem) ?? [];
-  if (call === undefined) return `${name}.${extension}`;
-  const number = Number(output) + 1;
-  return call === '0'
-    ? `${name}-${number}.${extension}`
-    : `${name}-${Number(call) + 1}-${number}.${extension}`;
-}
+/** Returns a text that describes a file: the title of an artifact's job, or the name of an upload. */
+export const extractFileTitle = ({ filename, request }: z.infer<typeof fileDescription>) =>
+  request ? extractTitle(request) : (filename?.replace(/\.[^.]*$/, '') ?? null);
 
 function buildPageQuery(
   organizationId: string,
@@ -180,7 +161,7 @@ function buildPageQuery(
   );
   return sql.fragment`SELECT kind, "fileId", "jobId", storage_key AS "storageKey",
       content_type AS "contentType", size_bytes AS "sizeBytes", filename, "convertedFrom",
-      content_credentials AS "contentCredentials", complete,
+      request, content_credentials AS "contentCredentials", complete,
       ${listedTimes}
     FROM (${sql.join(newestOfEachKind, sql.fragment` UNION ALL `)}) AS files
     ORDER BY created_at DESC, storage_key DESC LIMIT ${limit + 1}`;

@@ -20,6 +20,8 @@ export const uploadRow = z.object({
   storage_key: z.string(),
   content_type: z.string().nullable(),
   size_bytes: z.number().nullable(),
+  /** Format before a conversion that may not have been stored yet; null if there was none. */
+  converted_from: z.string().nullable(),
   completed: z.boolean(),
   deleted: z.boolean(),
   /** Whether the organization is suspended; it may not store files then. */
@@ -47,6 +49,7 @@ export interface NewUpload extends UploadOwner {
   sizeBytes: number | null;
   /** Maximum size in bytes, which counts against the quota until the file is received. */
   bytesMax: number;
+  convertedFrom: string | null;
   filename: string | null;
   purpose: string | null;
   /** Expiry of the signed URL in Unix milliseconds. */
@@ -76,7 +79,7 @@ export interface UploadsDeps {
 
 /** Columns of `uploadRow`. */
 export const uploadColumns = sql.fragment`id, organization_id, storage_key, content_type, size_bytes,
-  completed_at IS NOT NULL AS completed, deleted_at IS NOT NULL AS deleted,
+  converted_from, completed_at IS NOT NULL AS completed, deleted_at IS NOT NULL AS deleted,
   EXISTS (SELECT FROM organization o WHERE o.id = organization_id AND o.status = 'suspended') AS suspended`;
 
 /**
@@ -96,14 +99,36 @@ export async function createUpload(
       WHERE id = ${upload.organizationId} AND upload_bytes + ${upload.bytesMax} <= ${quota}
       RETURNING id)
     INSERT INTO upload (id, organization_id, key_id, storage_key, content_type, size_bytes,
-        bytes_max, filename, purpose, expires_at)
+        bytes_max, converted_from, filename, purpose, expires_at)
       SELECT ${upload.id}, room.id, ${upload.keyId}, ${upload.storageKey}, ${upload.contentType},
-        ${upload.sizeBytes}, ${upload.bytesMax}, ${upload.filename}, ${upload.purpose},
+        ${upload.sizeBytes}, ${upload.bytesMax}, ${upload.convertedFrom}, ${upload.filename}, ${upload.purpose},
         to_timestamp(${upload.expiresAtMs / 1000}) FROM room`);
   if (rowCount === 0) throw new GatewayError('STORAGE_QUOTA_EXCEEDED');
 }
 
-/** Marks an upload as complete, because its object is in the storage. */
+/** Finds an upload by id. Returns null if there is none, or it was deleted. */
+export const findUpload = (pool: DatabasePool, id: string): Promise<Upload | null> =>
+  pool.maybeOne(sql.type(uploadRow)`SELECT ${uploadColumns} FROM upload
+    WHERE id = ${id} AND deleted_at IS NULL`);
+
+/**
+ * Records the conversion of an upload before its result is stored. After a crash between the two,
+ * the object may have another size than the caller declared.
+ */
+export async function recordConversion(
+  pool: DatabasePool,
+  { id, converted_from: recorded }: Upload,
+  convertedFrom: string | null,
+): Promise<void> {
+  if (convertedFrom === recorded) return;
+  await pool.query(command`UPDATE upload SET converted_from = ${convertedFrom}
+    WHERE id = ${id} AND completed_at IS NULL`);
+}
+
+/**
+ * Marks an upload as complete, because its object is in the storage. Does nothing if another
+ * process has recorded a conversion meanwhile: the properties may be those of the old object.
+ */
 export async function completeUpload(
   pool: DatabasePool,
   id: string,
@@ -112,7 +137,8 @@ export async function completeUpload(
   await pool.query(command`UPDATE upload SET content_type = ${file.contentType},
     size_bytes = ${file.sizeBytes}, sha256 = ${file.sha256}, converted_from = ${file.convertedFrom},
     completed_at = clock_timestamp()
-    WHERE id = ${id} AND completed_at IS NULL AND deleted_at IS NULL`);
+    WHERE id = ${id} AND completed_at IS NULL AND deleted_at IS NULL
+      AND coalesce(converted_from, ${file.convertedFrom}) IS NOT DISTINCT FROM ${file.convertedFrom}`);
 }
 
 /**

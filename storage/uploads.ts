@@ -20,6 +20,8 @@ import {
   uploadRow,
   createUpload,
   markDeleted,
+  findUpload,
+  recordConversion,
   type NewUpload,
   type ReceivedFile,
   type UploadOwner,
@@ -35,42 +37,49 @@ import { contentTypeOf } from './storage.ts';
  * Checks that the object of an upload is an accepted file of the declared size, and completes the upload.
  * Removes an object that fails the check.
  * @returns the content type; null if the file has not been received
- * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE, INVALID_REQUEST
+ * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE, INVALID_REQUEST, SERVICE_UNAVAILABLE
  */
-export async function checkObject(
-  { pool, storage, acceptFile }: UploadsDeps,
-  upload: Upload,
-): Promise<string | null> {
+export async function checkObject(deps: UploadsDeps, upload: Upload): Promise<string | null> {
   if (upload.completed) return upload.content_type;
-  const { storage_key: key, size_bytes: declaredBytes } = upload;
+  const { pool, storage } = deps;
+  const { storage_key: key, size_bytes: declaredBytes, converted_from: convertedFrom } = upload;
   const sizeBytes = await storage.size(key);
   if (sizeBytes === null) return null;
   try {
-    if (declaredBytes !== null && declaredBytes !== sizeBytes) {
+    if (convertedFrom === null && declaredBytes !== null && declaredBytes !== sizeBytes) {
       throw new GatewayError('INVALID_REQUEST', 'The file does not have the declared size.');
     }
-    const file = await acceptObject({ storage, acceptFile }, key, sizeBytes);
+    const file = await acceptObject(deps, upload, sizeBytes);
     await completeUpload(pool, upload.id, file);
     return file.contentType;
   } catch (error) {
-    if (error instanceof GatewayError) await storage.remove(key);
+    if (!isRejection(error)) throw error;
+    // Another process may have replaced the object by its conversion during the check.
+    const current = await findUpload(pool, upload.id);
+    if (current && current.converted_from !== convertedFrom) return checkObject(deps, current);
+    await storage.remove(key);
     throw error;
   }
 }
 
+/** Returns whether an error says that a file cannot be used, also when it is checked again. */
+const isRejection = (error: unknown): error is GatewayError =>
+  error instanceof GatewayError && !error.retryable;
+
 /**
  * Checks an object that a caller sent directly to the store. An object that no provider reads is
- * replaced by its conversion.
- * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE
+ * replaced by its conversion, which is recorded first.
+ * @throws GatewayError UNSUPPORTED_MEDIA_TYPE, FILE_TOO_LARGE, SERVICE_UNAVAILABLE
  */
 async function acceptObject(
-  { storage, acceptFile }: Pick<UploadsDeps, 'storage' | 'acceptFile'>,
-  key: string,
+  { pool, storage, acceptFile }: UploadsDeps,
+  upload: Upload,
   sizeBytes: number,
 ): Promise<ReceivedFile> {
+  const { storage_key: key, converted_from: convertedFrom } = upload;
   const { type } = await readUpload(createObjectSource(storage, key), sizeBytes);
   if (!type.isConverted) {
-    return { contentType: type.contentType, sizeBytes, sha256: null, convertedFrom: null };
+    return { contentType: type.contentType, sizeBytes, sha256: null, convertedFrom };
   }
   const path = await storage.spoolPath();
   try {
@@ -79,8 +88,8 @@ async function acceptObject(
     await writeSpoolFile(path, object.stream);
     const accepted = await acceptUpload(acceptFile, path);
     const digest = await digestStream(createReadStream(path));
-    await storage.remove(key);
-    await storage.put(key, path);
+    await recordConversion(pool, upload, accepted.convertedFrom);
+    await storage.replace(key, path);
     return {
       contentType: accepted.type.contentType,
       ...digest,
@@ -183,7 +192,7 @@ async function checkOrRemove(deps: UploadsDeps, upload: Upload): Promise<void> {
   const { id, deleted } = upload;
   if (deleted) return removeUpload(deps, sql.fragment`id = ${id}`);
   const contentType = await checkObject(deps, upload).catch((error: unknown) => {
-    if (error instanceof GatewayError) return null;
+    if (isRejection(error)) return null;
     throw error;
   });
   if (contentType === null)
@@ -228,6 +237,9 @@ export function createUploads(deps: UploadsDeps) {
     /** Creates the row of an upload. @throws GatewayError STORAGE_QUOTA_EXCEEDED */
     create: (connection: CommonQueryMethods, upload: NewUpload): Promise<void> =>
       createUpload(connection, upload, deps.bytesMax),
+    /** Records the conversion of an upload before its result is stored. */
+    recordConversion: (upload: Upload, convertedFrom: string | null): Promise<void> =>
+      recordConversion(pool, upload, convertedFrom),
     /** Marks an upload as complete, because its object is in the storage. */
     complete: (id: string, file: ReceivedFile): Promise<void> => completeUpload(pool, id, file),
     /**
@@ -283,9 +295,7 @@ export function createUploads(deps: UploadsDeps) {
      */
     throwIfOverQuota: (form: FormSize): Promise<void> => throwIfOverQuota(deps, form),
     /** Finds an upload by id. Returns null if there is none. */
-    find: (id: string): Promise<Upload | null> =>
-      pool.maybeOne(sql.type(uploadRow)`SELECT ${uploadColumns} FROM upload
-        WHERE id = ${id} AND deleted_at IS NULL`),
+    find: (id: string): Promise<Upload | null> => findUpload(pool, id),
     /** Completes or removes expired uploads, and removes unused ones. */
     sweep: (): Promise<IsolationReport> => sweepUploads(deps),
   };

@@ -60,7 +60,7 @@ export async function sendMessage(
   { url, message, timeoutMs }: SendOptions,
 ): Promise<SendResult & { retryAfter: string | string[] | undefined }> {
   try {
-    const { status, text, retryAfter } = await outbound.post(url, {
+    const { status, text, retryAfter, redirectsTo } = await outbound.post(url, {
       ...message,
       timeoutMs,
       responseBytesMax,
@@ -68,7 +68,9 @@ export async function sendMessage(
     return {
       outcome: status >= 200 && status < 300 ? 'delivered' : status === 410 ? 'gone' : 'failed',
       status,
-      error: null,
+      error:
+        redirectsTo &&
+        `The receiver redirects to ${redirectsTo}. Redirects are not followed: use this address.`,
       // Postgres text cannot contain NUL.
       response: text.replaceAll('\0', ''),
       retryAfter,

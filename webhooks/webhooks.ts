@@ -52,10 +52,9 @@ export const webhookAttempt = z.object({
   number: z.int(),
   outcome: z.enum(['sending', 'delivered', 'gone', 'failed']),
   status: z.int().nullable(),
-  error: z
-    .string()
-    .nullable()
-    .meta({ description: 'Reason why there is no response status; null if there is one.' }),
+  error: z.string().nullable().meta({
+    description: 'Reason why there is no response status, or target of a redirect; otherwise null.',
+  }),
   response: z
     .string()
     .nullable()

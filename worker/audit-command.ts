@@ -7,7 +7,7 @@
 import { Client } from '@temporalio/client';
 import { Command } from 'commander';
 import { z } from 'zod';
-import { hasRunningWorkflow } from '../studio/jobs/job-workflow.ts';
+import { hasRunningWorkflow } from '../studio/executions/workflow-state.ts';
 import {
   runAudit,
   violationsShownMax,
@@ -18,7 +18,7 @@ import {
 import { loadConfig } from '../platform/config.ts';
 import { openDatabase } from '../platform/database.ts';
 import { createLogger } from '../platform/logger.ts';
-import { openTemporal } from '../platform/temporal.ts';
+import { openTemporal } from '../platform/temporal-connection.ts';
 import { knownProviders } from '../process/run-process.ts';
 import { openStorage } from '../storage/open-storage.ts';
 

@@ -9,11 +9,9 @@ import { z } from 'zod';
 import { releaseLostJob } from '../studio/jobs/job-endings.ts';
 import type { Services } from '../process/services.ts';
 import { jobWorkflowId } from '../domain/job-contract.ts';
-import { readWorkflow } from '../studio/jobs/job-workflow.ts';
+import { missingGraceMs, sweepExecutions } from '../studio/executions/keeper.ts';
 import type { Config } from '../platform/config.ts';
-import { withCorrelation } from '../platform/logger.ts';
 import { command } from '../platform/database.ts';
-import { forEachIsolated } from '../platform/background.ts';
 import { callTemporal } from '../platform/temporal.ts';
 
 interface ReservationSweepDeps {
@@ -57,11 +55,6 @@ const dueReservation = z.object({
 type DueReservation = z.infer<typeof dueReservation>;
 
 /**
- * Time for which a workflow must be missing before its reservation is released, in milliseconds.
- * While a Temporal server is restored, it may briefly not find a workflow that exists.
- */
-export const missingGraceMs = 30_000;
-/**
  * Number of check intervals for which an overdue workflow may run, in addition to the time limit of
  * its job, before it is terminated.
  */
@@ -72,53 +65,52 @@ const overdueChecksMax = 30;
  * random, so that reservations whose check fails do not delay the others.
  */
 export async function sweepReservations(deps: ReservationSweepDeps): Promise<ReservationCounts> {
-  const { pool, logger } = deps.services;
+  const { client, config, services } = deps;
+  const { pool, logger } = services;
   const counts = { extended: 0, missing: 0, released: 0 };
-  const entries = await pool.any(sql.type(dueReservation)`
-    SELECT r.id, r.organization_id AS "organizationId",
-      (extract(epoch FROM clock_timestamp() - r.owner_missing_at) * 1000)::float8 AS "missingForMs",
-      (extract(epoch FROM clock_timestamp() - r.expires_at) * 1000)::float8 AS "lateMs",
-      (extract(epoch FROM j.deadline_at - j.created_at) * 1000)::float8 AS "durationMs",
-      (extract(epoch FROM clock_timestamp() - j.deadline_at) * 1000)::float8 AS "overdueMs"
-    FROM reservation r LEFT JOIN job j ON j.id = r.id
-    WHERE r.state = 'reserved' AND r.kind = 'studio' AND r.expires_at < clock_timestamp()
-    ORDER BY random() LIMIT 100`);
-  const checkOne = (entry: DueReservation): Promise<void> =>
-    withCorrelation(getIds(entry), async () => {
-      counts[await checkReservation(deps, entry)] += 1;
-    });
-  const { skipped } = await forEachIsolated(entries, checkOne, { subject: 'reservation', logger });
+  const graceMs = Math.min(missingGraceMs, config.RESERVATION_TTL_MS);
+  const count = async (decision: Decision, change: Promise<void>): Promise<void> => {
+    await change;
+    counts[decision] += 1;
+  };
+  const { skipped } = await sweepExecutions(
+    { client, logger, graceMs },
+    {
+      subject: 'reservation',
+      listDue: () =>
+        pool.any(sql.type(dueReservation)`
+          SELECT r.id, r.organization_id AS "organizationId",
+            (extract(epoch FROM clock_timestamp() - r.owner_missing_at) * 1000)::float8 AS "missingForMs",
+            (extract(epoch FROM clock_timestamp() - r.expires_at) * 1000)::float8 AS "lateMs",
+            (extract(epoch FROM j.deadline_at - j.created_at) * 1000)::float8 AS "durationMs",
+            (extract(epoch FROM clock_timestamp() - j.deadline_at) * 1000)::float8 AS "overdueMs"
+          FROM reservation r LEFT JOIN job j ON j.id = r.id
+          WHERE r.state = 'reserved' AND r.kind = 'studio' AND r.expires_at < clock_timestamp()
+          ORDER BY random() LIMIT 100`),
+      onRunning: async (entry) => {
+        const isOverdue = (entry.overdueMs ?? 0) > config.OUTCOME_WAIT_MS;
+        if (isOverdue && isOutOfTime(config, entry))
+          return count('released', terminate(deps, entry));
+        const delayMs = config.RESERVATION_TTL_MS;
+        return count('extended', postpone(deps, entry, { delayMs, missing: isOverdue }));
+      },
+      onMissing: (entry) => {
+        const delayMs = entry.missingForMs === null ? graceMs : 1000;
+        return count('missing', postpone(deps, entry, { delayMs, missing: true }));
+      },
+      onEnded: (entry) => count('released', release(deps, entry)),
+    },
+  );
   return { ...counts, skipped };
 }
 
-async function checkReservation(
-  deps: ReservationSweepDeps,
-  entry: DueReservation,
-): Promise<Decision> {
-  const { RESERVATION_TTL_MS: ttlMs, OUTCOME_WAIT_MS: outcomeWaitMs } = deps.config;
-  const { state: workflowState } = await readWorkflow(deps.client, entry.id);
-  if (workflowState === 'running') {
-    const isOverdue = (entry.overdueMs ?? 0) > outcomeWaitMs;
-    if (!isOverdue || !isOutOfTime(deps.config, entry)) {
-      await postpone(deps, entry, { delayMs: ttlMs, missing: isOverdue });
-      return 'extended';
-    }
-    await callTemporal(deps.client, () =>
-      deps.client.workflow
-        .getHandle(jobWorkflowId(entry.id))
-        .terminate('the job is overdue and not settled'),
-    );
-    await release(deps, entry);
-    return 'released';
-  }
-  const graceMs = Math.min(missingGraceMs, ttlMs);
-  if (workflowState === 'missing' && (entry.missingForMs ?? 0) < graceMs) {
-    const delayMs = entry.missingForMs === null ? graceMs : 1000;
-    await postpone(deps, entry, { delayMs, missing: true });
-    return 'missing';
-  }
+async function terminate(deps: ReservationSweepDeps, entry: DueReservation): Promise<void> {
+  await callTemporal(deps.client, () =>
+    deps.client.workflow
+      .getHandle(jobWorkflowId(entry.id))
+      .terminate('the job is overdue and not settled'),
+  );
   await release(deps, entry);
-  return 'released';
 }
 
 /**
@@ -133,10 +125,6 @@ function isOutOfTime(
   const { RESERVATION_TTL_MS: ttlMs, OUTCOME_WAIT_MS: outcomeWaitMs } = config;
   const allowedMs = (durationMs ?? 0) + outcomeWaitMs + overdueChecksMax * ttlMs;
   return lateMs < ttlMs && (missingForMs ?? 0) > allowedMs;
-}
-
-function getIds({ id }: DueReservation): { jobId: string; workflowId: string } {
-  return { jobId: id, workflowId: jobWorkflowId(id) };
 }
 
 async function postpone(
@@ -154,5 +142,5 @@ async function postpone(
 async function release(deps: ReservationSweepDeps, entry: DueReservation): Promise<void> {
   const { id, organizationId } = entry;
   const settleResult = await releaseLostJob(deps.services.ledger, { organizationId, id });
-  deps.services.logger.warn({ verdict: settleResult.verdict }, 'sweeper.released');
+  deps.services.logger.warn({ jobId: id, verdict: settleResult.verdict }, 'sweeper.released');
 }

@@ -4,7 +4,7 @@ import { DefaultLogger, NativeConnection, Runtime } from '@temporalio/worker';
 import { assert } from '../domain/errors.ts';
 import type { Config, TemporalConfig } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
-import { connectionOptions } from '../platform/temporal.ts';
+import { connectionOptions } from '../platform/temporal-connection.ts';
 
 /**
  * Installs the runtime of the Temporal SDK, once per process, with the process's logger and without

@@ -2,7 +2,7 @@
  * Registers the gauges of the state of the whole gateway: open reservations, waiting webhooks, task
  * queue backlogs, and the organizations that spend most.
  */
-import type { Connection } from '@temporalio/client';
+import type { ConnectionLike } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { createGatewayState, openCounts } from '../process/gateway-state.ts';
@@ -16,7 +16,7 @@ import { cacheResult } from '../platform/temporal.ts';
 interface StateGaugesOptions {
   config: Config;
   services: Services;
-  connection: Connection;
+  connection: ConnectionLike;
   metrics: Metrics;
   state: StateGauges;
 }

@@ -11,6 +11,7 @@ import { type Services } from '../process/services.ts';
 import type { Config } from '../platform/config.ts';
 import { createDataConverter } from '../platform/payload-codec.ts';
 import { createTemporalClient } from '../platform/temporal.ts';
+import { createReplaceableConnection } from '../platform/temporal-connection.ts';
 import { providerTaskQueue, studioTaskQueue, webhookTaskQueue } from '../domain/job-contract.ts';
 import { createActivityContext } from './activity-context.ts';
 import { loadWorkflowBundle } from './bundle.ts';
@@ -26,6 +27,8 @@ export interface StudioWorkers {
   workflowBuild: string;
   /** Identity of the workers in the list of pollers of a task queue. */
   identity: string;
+  /** Polls and sends over another connection, and closes the one before. */
+  replaceConnection: (next: NativeConnection) => Promise<void>;
 }
 
 interface WorkerOptions {
@@ -62,9 +65,10 @@ const webhookAttemptsMax = 100;
 /** Starts the workers of this process. */
 export async function startStudioWorkers(options: WorkerOptions): Promise<StudioWorkers> {
   const { config, connection, services } = options;
+  const ofActivities = createReplaceableConnection(connection);
   const activities = createActivities(services, {
     config,
-    client: createTemporalClient(connection, config),
+    client: createTemporalClient(ofActivities.connection, config),
     showJob: services.view.resource,
   });
   const sharedOptions = {
@@ -121,6 +125,10 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
     workflowBuild: createHash('sha256').update(workflowBundle.code).digest('hex').slice(0, 16),
     running: () => workers.every((worker) => worker.getState() === 'RUNNING'),
     identity: studioWorker.options.identity,
+    replaceConnection(next) {
+      for (const worker of workers) worker.connection = next;
+      return ofActivities.replace(next);
+    },
   };
 }
 

@@ -5,12 +5,13 @@
 import type { Client } from '@temporalio/client';
 import type { WebhookRelay } from '../webhooks/relay.ts';
 import type { Services } from '../process/services.ts';
-import type { BulkActions } from '../studio/jobs/bulk-actions.ts';
-import type { BulkWorkflows } from '../studio/bulk/bulk-workflow.ts';
+import type { ActionRuns } from '../studio/jobs/action-runs.ts';
+import type { BulkWorkflows } from '../studio/bulk/bulk-execution.ts';
 import type { Config } from '../platform/config.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
-import { resetFailingWorkflows } from '../studio/jobs/failing-workflows.ts';
-import { missingGraceMs, sweepReservations } from './reservation-sweep.ts';
+import { resetFailingWorkflows } from '../studio/executions/failing-workflows.ts';
+import { missingGraceMs } from '../studio/executions/keeper.ts';
+import { sweepReservations } from './reservation-sweep.ts';
 
 interface SweeperDeps {
   config: Config;
@@ -20,7 +21,7 @@ interface SweeperDeps {
   prepareServer: () => Promise<void>;
   webhookRelay: WebhookRelay;
   bulkWorkflows: Pick<BulkWorkflows, 'sweep'>;
-  bulkActions: Pick<BulkActions, 'sweep'>;
+  actionRuns: Pick<ActionRuns, 'sweep'>;
   /** Version of the workflow code that the workers of this process run. */
   workflowBuild: string;
 }
@@ -33,7 +34,7 @@ const emptyReport = {
   webhooks: 0,
   /** Number of bulk jobs that were signaled, checked or stopped. */
   bulks: 0,
-  /** Number of open bulk actions of operators that were checked. */
+  /** Number of open action runs of operators that were checked. */
   bulkActions: 0,
   /** Number of workflows that were reset because their workflow task kept failing. */
   reset: 0,
@@ -117,7 +118,7 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
     report.skipped += skipped;
   });
   await step('bulk actions', async () => {
-    const { done, skipped } = await deps.bulkActions.sweep();
+    const { done, skipped } = await deps.actionRuns.sweep();
     report.bulkActions = done;
     report.skipped += skipped;
   });

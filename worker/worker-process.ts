@@ -1,19 +1,22 @@
 /** Starts a worker process: Temporal workers, sweeper, state gauges and auditor. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import type { AuditSources } from '../ledger/audit.ts';
-import { createBulkActions } from '../studio/jobs/bulk-actions.ts';
-import { createBulkWorkflows } from '../studio/bulk/bulk-workflow.ts';
-import { hasRunningWorkflow } from '../studio/jobs/job-workflow.ts';
+import { createActionRuns } from '../studio/jobs/action-runs.ts';
+import { createBulkWorkflows } from '../studio/bulk/bulk-execution.ts';
+import { hasRunningWorkflow } from '../studio/executions/workflow-state.ts';
 import { providerDefinitions } from '../providers/provider-registry.ts';
 import { createRelays, openProcess, type Services } from '../process/services.ts';
 import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
 import { createStateGauges, type StateGauges } from '../platform/metrics.ts';
 import { openMetricsServer } from '../process/metrics-server.ts';
-import { databaseChecks, jobChecks } from '../process/readiness.ts';
+import { observeCertificates } from '../process/certificates.ts';
+import { databaseChecks, jobChecks, storageChecks } from '../process/readiness.ts';
 import { polledQueues } from '../domain/job-contract.ts';
 import { startArchiver, startAuditor, startDayCloser } from './daily-passes.ts';
 import { repeat } from '../platform/background.ts';
+import { connectionOptions, renewOnChange } from '../platform/temporal-connection.ts';
 import { connectWorkers } from './runtime.ts';
 import { startStudioWorkers } from './studio-worker.ts';
 import { registerStateGauges } from './state-gauges.ts';
@@ -45,14 +48,16 @@ export async function startWorkerProcess(
   const { metrics } = services.telemetry;
   const state = createStateGauges(metrics);
   const { webhookRelay } = createRelays(services, client, config);
-  const workerConnection = await connectWorkers(config);
-  const workers = await startStudioWorkers({ config, connection: workerConnection, services });
+  const ofStorage = storageChecks(services.storage, logger);
+  await untilUsable(ofStorage.storage);
+  const connected = await startConnectedWorkers(config, services);
+  const { workers } = connected;
   const { pool, storage, usageSums } = services;
   const databaseUrl = config.DATABASE_URL;
   const bulkWorkflows = createBulkWorkflows({ pool, client, config, logger });
-  const bulkActions = createBulkActions({ pool, client, config, logger });
+  const actionRuns = createActionRuns({ pool, client, config, logger });
   const { workflowBuild } = workers;
-  const swept = { webhookRelay, bulkWorkflows, bulkActions, workflowBuild };
+  const swept = { webhookRelay, bulkWorkflows, actionRuns, workflowBuild };
   const runPass = () => sweep({ config, services, client, prepareServer, ...swept });
   const stopSweeping = startSweeping({ runPass, config, services, state });
   const stopAuditing = startAuditor({
@@ -71,8 +76,10 @@ export async function startWorkerProcess(
   const metricsServer = await openMetricsServer(config, {
     metrics,
     readiness: {
+      ...observeCertificates(config, metrics),
       required: {
         ...databaseChecks(services.pool),
+        ...ofStorage,
         ...jobChecks({
           connection,
           namespace: config.TEMPORAL_NAMESPACE,
@@ -81,7 +88,6 @@ export async function startWorkerProcess(
         }),
         workers: () => Promise.resolve(workers.running()),
       },
-      optional: {},
     },
     sdkMetricsUrl: options.sdkMetricsUrl ?? null,
   });
@@ -91,15 +97,45 @@ export async function startWorkerProcess(
     metricsPort: metricsServer?.port ?? null,
     failed: workers.done,
     async close() {
-      workers.shutdown();
-      await workers.done.catch(() => {});
+      await connected.close();
       await stopSweeping();
       await stopAuditing();
       await stopArchiving();
       await stopClosing();
       await metricsServer?.close();
-      await workerConnection.close();
       await opened.close();
+    },
+  };
+}
+
+/**
+ * Waits until the storage is usable. Until then, no call is sent to a provider, because its output
+ * would be paid and lost.
+ */
+async function untilUsable(check: () => Promise<boolean>): Promise<void> {
+  for (let waitMs = 250; !(await check().catch(() => false)); waitMs = Math.min(waitMs * 2, 5000)) {
+    await sleep(waitMs);
+  }
+}
+
+/** Starts the workers over a connection of their own, which is renewed until they are closed. */
+async function startConnectedWorkers(config: Config, services: Services) {
+  const options = await connectionOptions(config);
+  let connection = await connectWorkers(config);
+  const workers = await startStudioWorkers({ config, connection, services });
+  const renew = async (): Promise<void> => {
+    const next = await connectWorkers(config);
+    await workers.replaceConnection(next);
+    connection = next;
+  };
+  const stopRenewing = renewOnChange({ config, options, renew, logger: services.logger });
+  return {
+    workers,
+    async close(): Promise<void> {
+      workers.shutdown();
+      await workers.done.catch(() => {});
+      await stopRenewing();
+      await connection.close();
     },
   };
 }

@@ -5,5 +5,5 @@
  */
 export { studioJob as default } from './studio-job.ts';
 export { studioBulk } from './studio-bulk.ts';
-export { bulkAction } from './bulk-action.ts';
+export { bulkAction } from './action-run.ts';
 export { webhookDelivery } from './webhook-delivery.ts';

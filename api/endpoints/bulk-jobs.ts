@@ -1,7 +1,7 @@
 /** /api/v1/studio/bulk: starts, gets, lists and changes bulk jobs. */
 import { isArchived } from '../../ledger/ledger-reads.ts';
 import { formatJsonLine } from '../../domain/event-lines.ts';
-import { PassThrough, Readable } from 'node:stream';
+import { Readable } from 'node:stream';
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
@@ -76,7 +76,7 @@ function showBulk(
   bulk: BulkRecord,
   { bulkView }: Pick<Composition, 'bulkView'>,
 ): z.infer<typeof bulkResponse> {
-  if (bulk.completed_at === null) ctx.set('Retry-After', '2');
+  if (bulk.completedAtMs === null) ctx.set('Retry-After', '2');
   return toData(bulkView.resource(bulk));
 }
 
@@ -155,7 +155,7 @@ async function* writeResults(
 }
 
 /** Bulk endpoints. */
-export const studioBulk = defineSection('Bulk jobs', {
+export const bulkJobs = defineSection('Bulk jobs', {
   startBulk: defineEndpoint({
     route: `POST ${path}`,
     scope: 'studio:*',
@@ -186,7 +186,7 @@ export const studioBulk = defineSection('Bulk jobs', {
       if (replayed) ctx.set('Idempotent-Replayed', 'true');
       ctx.set({ Location: data.statusUrl, 'Retry-After': '2' });
       ctx.status = 202;
-      const { invalid_items: skipped } = bulk;
+      const { invalidItems: skipped } = bulk;
       return { success, data: { ...data, ...(skipped.length > 0 && { invalidItems: skipped }) } };
     },
   }),
@@ -266,10 +266,11 @@ export const studioBulk = defineSection('Bulk jobs', {
     async handle({ ctx, query, ...call }, services) {
       const bulk = await findBulk(call, services);
       const waitMs = parsePreferredWaitMs(ctx, (query.wait ?? 0) * 1000, longPollMaxMs);
-      if (waitMs === 0 || bulk.completed_at !== null) return showBulk(ctx, bulk, services);
+      if (waitMs === 0 || bulk.completedAtMs !== null) return showBulk(ctx, bulk, services);
       ctx.state.endTurn?.();
-      const awaited = await services.bulkFeed.awaitEnd(bulk, waitMs, closedSignal(ctx));
-      return showBulk(ctx, awaited, services);
+      const { organizationId } = call.caller;
+      const awaited = { organizationId, id: bulk.id, signal: closedSignal(ctx) };
+      return showBulk(ctx, (await services.bulkWaits.awaitEnd(awaited, waitMs)) ?? bulk, services);
     },
   }),
 
@@ -360,10 +361,12 @@ export const studioBulk = defineSection('Bulk jobs', {
     errors: ['BULK_NOT_FOUND', 'JOB_ARCHIVED'],
     async handle({ ctx, ...call }, services) {
       const bulk = await findBulk(call, services);
-      const events = new PassThrough();
-      const { keyId } = call.caller;
-      services.bulkFeed.follow(bulk, { keyId, sessionId: ctx.state.sessionId, events });
-      respondWithEvents(ctx, events);
+      const listCurrent = () => Promise.resolve([bulk]);
+      await respondWithEvents(
+        ctx,
+        { caller: call.caller, id: bulk.id, listCurrent },
+        services.bulkFeed,
+      );
     },
   }),
 

@@ -9,7 +9,7 @@ import { metadataFilter } from '../../domain/metadata.ts';
 
 const kindNames: Partial<Record<IdKind, string>> = {
   bulk: 'bulk job',
-  bulkAction: 'bulk action',
+  actionRun: 'bulk action',
   key: 'API key',
 };
 

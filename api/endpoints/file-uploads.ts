@@ -72,6 +72,7 @@ async function receiveFile(
     const owner = upload.organization_id;
     const { acceptFile } = deps;
     const file = await spoolBody(ctx, { path, owner, bytesMax, sizeBytes, acceptFile });
+    await deps.uploads.recordConversion(upload, file.convertedFrom);
     const putResult = await deps.storage.put(key, path);
     if (putResult === 'exists') throw new GatewayError('ALREADY_UPLOADED');
     await deps.uploads.complete(upload.id, file);

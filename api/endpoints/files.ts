@@ -4,7 +4,7 @@
  * response redirects to a fresh URL.
  */
 import { z } from 'zod';
-import { findMediaType } from '../../storage/media-types.ts';
+import { buildDisposition } from '../../storage/file-names.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { fileAnswers, sendStoredFile } from '../http/stored-file.ts';
 import { defineEndpoint, rawResponse } from './endpoint.ts';
@@ -32,7 +32,8 @@ export const files = defineEndpoint({
     ctx.set('Cross-Origin-Resource-Policy', 'cross-origin');
     if (redirectUrl) {
       ctx.set('Cache-Control', 'private, max-age=60');
-      ctx.redirect(await redirectUrl(key));
+      const disposition = buildDisposition(await storedFiles.describe(key));
+      ctx.redirect(await redirectUrl(key, disposition));
       return;
     }
     ctx.set({
@@ -41,12 +42,10 @@ export const files = defineEndpoint({
       'Content-Security-Policy': "default-src 'none'; sandbox",
     });
     await sendStoredFile(ctx, storage, { key, missingMessage: missingFileMessage });
-    const { contentType, filename } = await storedFiles.describe(key);
-    ctx.attachment(filename, {
-      type: findMediaType(contentType) ? 'inline' : 'attachment',
-      // Clients disagree about other characters in `filename`; `filename*` has them (RFC 6266).
-      fallback: filename.replaceAll(/[^\x20-\x7e]/g, '_'),
+    const file = await storedFiles.describe(key);
+    ctx.set({
+      'Content-Type': file.contentType,
+      'Content-Disposition': buildDisposition(file),
     });
-    ctx.set('Content-Type', contentType);
   },
 });

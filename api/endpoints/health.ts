@@ -21,6 +21,9 @@ export const health = [
       status: z.string(),
       checks: z.record(z.string(), z.boolean()),
       milliseconds: z.record(z.string(), z.int()).meta({ description: 'Duration of each check.' }),
+      certificateDays: z.record(z.string(), z.number()).meta({
+        description: 'Days until each client certificate of the process ends, by its variable.',
+      }),
     }),
     responses: {
       200: 'The process can serve requests.',

@@ -2,7 +2,7 @@ import { archives } from './admin/admin-archive.ts';
 import { operators } from './admin/admin-operators.ts';
 import { credits } from './admin/admin-credits.ts';
 import { explainedBulks } from './admin/admin-bulks.ts';
-import { bulkActionEndpoints } from './admin/admin-bulk-actions.ts';
+import { actionRunEndpoints } from './admin/admin-action-runs.ts';
 import { docs, operatorsDocs } from './docs.ts';
 import { jobActionEndpoints } from './admin/admin-job-actions.ts';
 import { jobExplanation } from './admin/admin-job-explanation.ts';
@@ -35,7 +35,7 @@ import { sessionEndpoints } from './session.ts';
 import { storedFiles } from './storage-files.ts';
 import { uploadUrls } from './upload-urls.ts';
 import { jobEvents } from './job-events.ts';
-import { studioBulk } from './bulk-jobs.ts';
+import { bulkJobs } from './bulk-jobs.ts';
 import { studioJobs } from './studio-jobs.ts';
 import { studioModels } from './studio-models.ts';
 import { resumePipelines, studio } from './studio.ts';
@@ -56,7 +56,7 @@ export const endpoints: readonly Endpoint[] = [
   ...pricing,
   ...jobEvents,
   ...studioJobs,
-  ...studioBulk,
+  ...bulkJobs,
   ...callerWebhooks,
   ...webhookTest,
   ...openai,
@@ -77,7 +77,7 @@ export const endpoints: readonly Endpoint[] = [
   ...archives,
   ...jobs,
   ...jobActionEndpoints,
-  ...bulkActionEndpoints,
+  ...actionRunEndpoints,
   ...jobExplanation,
   ...refunds,
   ...webhooks,

@@ -1,9 +1,6 @@
 /** Endpoints that stream the events of one job, or of all jobs of an organization. */
-import { PassThrough } from 'node:stream';
 import { z } from 'zod';
-import type { Composition } from '../composition.ts';
-import type { Context } from '../context.ts';
-import type { Caller } from '../../identity/access.ts';
+import { rowsPerReadMax } from '../../studio/executions/feed.ts';
 import { respondWithEvents } from '../http/event-stream.ts';
 import { defineEndpoint, rawResponse, defineSection } from './endpoint.ts';
 import { findJob, jobPath as path, jobRequest as request } from './studio-jobs.ts';
@@ -16,19 +13,6 @@ const eventStreamResponse = {
     schema: z.object({ event: z.literal('job'), data: z.string() }),
   },
 };
-
-/** Sends an event stream of one job, or of all jobs of the organization if `jobId` is null. */
-async function sendEvents(
-  ctx: Context,
-  { caller, jobId }: { caller: Caller; jobId: string | null },
-  { jobFeed }: Pick<Composition, 'jobFeed'>,
-): Promise<void> {
-  const { organizationId, keyId } = caller;
-  const eventStream = new PassThrough();
-  const { sessionId } = ctx.state;
-  await jobFeed.follow({ organizationId, keyId, sessionId, jobId, events: eventStream });
-  respondWithEvents(ctx, eventStream);
-}
 
 /**
  * Endpoints that stream events. They must be registered before the endpoint of one job, whose route
@@ -45,8 +29,11 @@ export const jobEvents = defineSection('Jobs', {
       'The stream ends if the key loses access or if an event may have been lost; then reconnect and list the jobs.',
     response: rawResponse,
     responses: eventStreamResponse,
-    async handle({ ctx, caller }, services) {
-      await sendEvents(ctx, { caller, jobId: null }, services);
+    async handle({ ctx, caller }, { jobFeed, reads }) {
+      const { organizationId } = caller;
+      const listCurrent = () =>
+        reads.list(organizationId, { status: 'open', limit: rowsPerReadMax });
+      await respondWithEvents(ctx, { caller, id: null, listCurrent }, jobFeed);
     },
   }),
 
@@ -62,8 +49,13 @@ export const jobEvents = defineSection('Jobs', {
     responses: eventStreamResponse,
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED'],
     async handle({ ctx, ...call }, services) {
-      const { id: jobId } = await findJob(call, services);
-      await sendEvents(ctx, { caller: call.caller, jobId }, services);
+      const job = await findJob(call, services);
+      const listCurrent = () => Promise.resolve([job]);
+      await respondWithEvents(
+        ctx,
+        { caller: call.caller, id: job.id, listCurrent },
+        services.jobFeed,
+      );
     },
   }),
 });

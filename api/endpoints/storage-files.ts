@@ -1,6 +1,8 @@
 /** /api/v1/storage/files: lists and deletes artifacts and uploads. */
 import { z } from 'zod';
-import type { StoredFile } from '../../storage/stored-files.ts';
+import { buildDisposition } from '../../storage/file-names.ts';
+import { contentTypeOf, type Storage } from '../../storage/storage.ts';
+import { extractFileTitle, type StoredFile } from '../../storage/stored-files.ts';
 import { contentCredentials } from '../../domain/job-record.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { isoTime } from '../../domain/json.ts';
@@ -116,14 +118,17 @@ export const storedFiles = defineSection('Storage', {
 
 async function formatFile(
   storedFile: StoredFile,
-  storage: { urlOf: (key: string, ttlMs: number) => Promise<string> },
+  storage: Pick<Storage, 'urlOf'>,
 ): Promise<z.infer<typeof fileSchema>> {
-  const { storageKey, createdAtMs, createdAtMicros: _, ...fields } = storedFile;
+  const { storageKey, createdAtMs, createdAtMicros: _, request: __, ...fields } = storedFile;
   const expiresAtMs = Date.now() + urlTtlMs;
+  const contentType = fields.contentType ?? contentTypeOf(storageKey);
+  const text = extractFileTitle(storedFile);
+  const disposition = buildDisposition({ storageKey, contentType, text });
   return {
     ...fields,
     storagePath: storageKey,
-    url: storedFile.complete ? await storage.urlOf(storageKey, urlTtlMs) : null,
+    url: storedFile.complete ? await storage.urlOf(storageKey, urlTtlMs, { disposition }) : null,
     expiresAt: storedFile.complete ? isoTime(expiresAtMs) : null,
     createdAt: isoTime(createdAtMs),
   };

@@ -115,7 +115,7 @@ export const studioJobs = defineSection('Jobs', {
     async handle(call, { reads, readCalls, webhooks }) {
       const job = await findJob(call, { reads });
       const [calls, webhook] = await Promise.all([
-        readCalls(job.id),
+        readCalls([job.id]),
         webhooks.find({ jobId: job.id, organizationId: call.caller.organizationId }),
       ]);
       const createdAt = isoTime(job.createdAtMs);
@@ -150,7 +150,7 @@ export const studioJobs = defineSection('Jobs', {
       if (waitMs === 0 || job.status !== 'open') return buildJobResponse(ctx, view, job);
       ctx.state.endTurn?.();
       const signal = closedSignal(ctx);
-      const awaited = await jobWaits.awaitEnd({ organizationId, jobId: job.id, signal }, waitMs);
+      const awaited = await jobWaits.awaitEnd({ organizationId, id: job.id, signal }, waitMs);
       return buildJobResponse(ctx, view, awaited ?? job);
     },
   }),

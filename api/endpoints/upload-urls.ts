@@ -105,6 +105,7 @@ export const uploadUrls = defineSection('Storage', {
         contentType: declared?.contentType ?? null,
         sizeBytes,
         bytesMax: sizeBytes ?? maxBytes,
+        convertedFrom: null,
         filename: body.filename ?? null,
         purpose: body.purpose ?? null,
         expiresAtMs: signedUpload.expiresAtMs,

@@ -3,15 +3,33 @@
  * connections are kept open, and a client that does not read is disconnected (connections.ts).
  */
 import type { ServerResponse } from 'node:http';
-import type { PassThrough } from 'node:stream';
+import { PassThrough } from 'node:stream';
+import type { Caller } from '../../identity/access.ts';
+import type { Feed } from '../../studio/executions/feed.ts';
 import type { Context } from '../context.ts';
 import { unbuffered } from './kept-answer.ts';
 
 /** Media type of an event stream. */
 export const eventStreamType = 'text/event-stream; charset=utf-8';
 
-/** Responds with the events that others write to a stream. */
-export function respondWithEvents(ctx: Context, events: PassThrough): void {
+/** Executions that a caller follows. */
+interface Followed<Row> {
+  caller: Pick<Caller, 'organizationId' | 'keyId'>;
+  /** Id of the only execution. Null: all executions of the organization. */
+  id: string | null;
+  /** Reads the executions that are sent first. */
+  listCurrent: () => Promise<readonly Row[]>;
+}
+
+/** Responds with the events of a feed. */
+export async function respondWithEvents<Row extends { id: string }>(
+  ctx: Context,
+  { caller: { organizationId, keyId }, id, listCurrent }: Followed<Row>,
+  feed: Feed<Row>,
+): Promise<void> {
+  const events = new PassThrough();
+  const { sessionId } = ctx.state;
+  await feed.follow({ organizationId, keyId, sessionId, id, events }, listCurrent);
   ctx.set({ 'Content-Type': 'text/event-stream', ...unbuffered });
   ctx.status = 200;
   ctx.body = events;

@@ -18,6 +18,8 @@ import {
   ReadResourceRequestSchema,
   type CallToolRequest,
 } from '@modelcontextprotocol/sdk/types.js';
+import { extractTitle } from '../../domain/job-record.ts';
+import { buildDisposition, buildFilename } from '../../storage/file-names.ts';
 import type { JobRecord } from '../../studio/jobs/job-reads.ts';
 import type { JobResource } from '../../studio/jobs/job-view.ts';
 import type { Composition } from '../composition.ts';
@@ -109,7 +111,7 @@ async function awaitJobResult(
       0,
       Math.min(progress === 0 ? 0 : progressIntervalMs, waitMaxMs - waitedMs),
     );
-    const job = await services.jobWaits.awaitEnd({ organizationId, jobId, signal }, waitMs);
+    const job = await services.jobWaits.awaitEnd({ organizationId, id: jobId, signal }, waitMs);
     if (!job) throw new McpError(ErrorCode.InternalError, `The job ${jobId} was not found.`);
     const mustReturn = job.status !== 'open' || signal.aborted || services.jobWaits.isDraining();
     if (mustReturn || performance.now() - startedAtMs >= waitMaxMs)
@@ -167,13 +169,17 @@ async function buildJobResult(
     const data = (await buffer(storedObject.stream)).toString('base64');
     content.push({ type: 'image', data, mimeType: contentType });
   }
-  for (const { storageKey, contentType, sizeBytes } of media) {
+  const text = extractTitle(job.request);
+  for (const artifact of media) {
+    const file = { ...artifact, text };
     content.push({
       type: 'resource_link',
-      uri: await storage.urlOf(storageKey, linkTtlMs),
-      name: storageKey.slice(storageKey.lastIndexOf('/') + 1),
-      mimeType: contentType,
-      size: sizeBytes,
+      uri: await storage.urlOf(artifact.storageKey, linkTtlMs, {
+        disposition: buildDisposition(file),
+      }),
+      name: buildFilename(file),
+      mimeType: artifact.contentType,
+      size: artifact.sizeBytes,
     });
   }
   return { content, structuredContent };

@@ -5,7 +5,7 @@ import { isRecord } from '../../domain/json.ts';
 import { hasScope, type Caller, type RequiredScope, type Scope } from '../../identity/access.ts';
 import type { ApiRequest } from './mcp-server.ts';
 import type { Endpoint } from '../endpoints/endpoint.ts';
-import { studioBulk } from '../endpoints/bulk-jobs.ts';
+import { bulkJobs } from '../endpoints/bulk-jobs.ts';
 import { bulkBody } from '../endpoints/bulk-requests.ts';
 import { jobRequest, studioJobs } from '../endpoints/studio-jobs.ts';
 import { studioModels, capabilitySchema } from '../endpoints/studio-models.ts';
@@ -75,7 +75,7 @@ const endpointIds = new Set([
 ]);
 
 /** Tools for jobs, voices and uploads. */
-const endpointTools: McpTool[] = [...studioJobs, ...studioBulk, ...studioModels, ...uploadUrls]
+const endpointTools: McpTool[] = [...studioJobs, ...bulkJobs, ...studioModels, ...uploadUrls]
   .filter(({ id }) => id !== undefined && endpointIds.has(id))
   .map(buildTool);
 

@@ -262,7 +262,7 @@ export async function signUploads(
     const source = { field, url: part.image_url.url, medium: 'image' as const };
     const input = await inputs.resolve(source, caller.organizationId);
     if (input.kind !== 'file') return part;
-    const url = await storage.urlOf(input.storageKey, urlTtlMs, urlStepMs);
+    const url = await storage.urlOf(input.storageKey, urlTtlMs, { stepMs: urlStepMs });
     return { ...part, image_url: { ...part.image_url, url } };
   };
   const messages: ChatMessage[] = [];

@@ -300,10 +300,12 @@ function restoreOutput({ request }: ChatContext, output: readonly object[]): obj
 }
 
 /**
- * Returns the code in a failed response. OpenAI's types have a closed list of codes; the `error` event
- * of the stream has the gateway's own.
+ * Returns the code in a failed response, from the closed list of OpenAI's types. The list lacks the
+ * code of a context that is too long, which OpenAI sends and at which Codex shortens the chat. The
+ * `error` event of the stream has the gateway's own codes.
  */
-function toFailureCode({ status }: GatewayError): string {
+function toFailureCode({ code, status }: GatewayError): string {
+  if (code === 'CONTEXT_LENGTH_EXCEEDED') return 'context_length_exceeded';
   if (status === 429) return 'rate_limit_exceeded';
   return status < 500 ? 'invalid_prompt' : 'server_error';
 }

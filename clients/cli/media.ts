@@ -32,8 +32,9 @@ export function findMediaUrls(result: unknown): string[] {
 
 /**
  * Downloads files. `out` is a directory if it ends in a slash or such a directory exists, and
- * otherwise a file name. If there are several files, each gets a number before the extension:
- * `cat-1.png`. With `-`, one file is written to the standard output.
+ * otherwise a file name. A directory receives each file under the name with which the gateway serves
+ * it; with a file name, several files get a number before the extension: `cat-1.png`. With `-`, one
+ * file is written to the standard output.
  * @returns the paths of the saved files
  * @throws CliError if a file cannot be downloaded, or several files are to be written to `-`
  */
@@ -42,18 +43,18 @@ export async function saveMedia(urls: readonly string[], out: string): Promise<s
     const [url] = urls;
     if (urls.length > 1 || url === undefined)
       throw new CliError(`--out - writes one file, but the result has ${urls.length}.`);
-    await download(url, process.stdout);
+    await save(await open(url), process.stdout);
     return [];
   }
   const isDirectory = out.endsWith('/') || (await stat(out).catch(() => null))?.isDirectory();
   if (isDirectory) await mkdir(out, { recursive: true });
   const savedPaths: string[] = [];
   for (const [index, url] of urls.entries()) {
-    const name = basename(new URL(url).pathname).replaceAll(/[^\w.-]/g, '_') || 'file';
+    const response = await open(url);
     const path = isDirectory
-      ? join(out, name)
+      ? join(out, readFilename(response))
       : buildNumberedPath(out, urls.length > 1 ? index + 1 : null);
-    await download(url, createWriteStream(path));
+    await save(response, createWriteStream(path));
     savedPaths.push(path);
   }
   return savedPaths;
@@ -65,10 +66,21 @@ function buildNumberedPath(path: string, number: number | null): string {
   return `${path.slice(0, path.length - extension.length)}-${number}${extension}`;
 }
 
-async function download(url: string, to: NodeJS.WritableStream): Promise<void> {
+/** Returns the name of a file: that of the header Content-Disposition, or that of its URL. */
+function readFilename({ headers, url }: Response): string {
+  const header = headers.get('content-disposition') ?? '';
+  const [, encoded] = /filename\*=UTF-8''([\w%.-]+)/.exec(header) ?? [];
+  const [, plain] = /filename="?([^";]+)/.exec(header) ?? [];
+  const name = encoded ? decodeURIComponent(encoded) : (plain ?? basename(new URL(url).pathname));
+  return name.replaceAll(/[^\p{L}\p{N}_.-]/gu, '_') || 'file';
+}
+
+async function open(url: string): Promise<Response> {
   const response = await fetch(url);
-  if (!response.ok || !response.body) {
-    throw new CliError(`could not download a result: HTTP ${response.status}`);
-  }
-  await pipeline(Readable.fromWeb(response.body), to, { end: to !== process.stdout });
+  if (response.ok) return response;
+  throw new CliError(`could not download a result: HTTP ${response.status}`);
+}
+
+async function save({ body }: Response, to: NodeJS.WritableStream): Promise<void> {
+  if (body) await pipeline(Readable.fromWeb(body), to, { end: to !== process.stdout });
 }

@@ -9,7 +9,7 @@ import { execFile } from 'node:child_process';
 import { globSync, writeFileSync } from 'node:fs';
 import { rm } from 'node:fs/promises';
 import { join } from 'node:path';
-import { promisify } from 'node:util';
+import { isDeepStrictEqual, promisify } from 'node:util';
 import { parseAllDocuments } from 'yaml';
 import { z } from 'zod';
 import { knownProviders } from '../../process/run-process.ts';
@@ -201,6 +201,92 @@ async function checkPods(executable: string): Promise<void> {
   report(`${pods.length} pods have no service links; image.digest selects their image`);
 }
 
+/** Renders the chart with values in a file, and returns its manifests. */
+async function renderValues(
+  executable: string,
+  { directory, values }: { directory: string; values: object },
+): Promise<unknown[]> {
+  const file = join(directory, 'own-values.yaml');
+  writeFileSync(file, JSON.stringify(values));
+  const manifests = await render(executable, ['--values', file, ...toSetFlags(allFeatures)]);
+  return parseAllDocuments(manifests).map((document): unknown => document.toJS());
+}
+
+const securedPod = z.object({
+  spec: z.object({
+    securityContext: z.record(z.string(), z.unknown()),
+    containers: z.array(z.object({ securityContext: z.record(z.string(), z.unknown()) })),
+  }),
+});
+
+/**
+ * Checks the values of clusters with rules of their own: null removes a part of a security context
+ * from all pods, a mounted Secret changes the pods of processes, the Job of the migrations can be
+ * ordered, given time and turned off, and the Service has IP families.
+ */
+async function checkClusterValues(executable: string, directory: string): Promise<void> {
+  const renderWith = (values: object) => renderValues(executable, { directory, values });
+  const expectEqual = (found: unknown, expected: unknown): void => {
+    if (!isDeepStrictEqual(found, expected)) throw new Error(`found ${JSON.stringify(found)}`);
+  };
+  const openShift = await renderWith({
+    podSecurityContext: { runAsUser: null, runAsGroup: null, fsGroup: null },
+    securityContext: { readOnlyRootFilesystem: null, privileged: false },
+    api: { ipFamilyPolicy: 'PreferDualStack', ipFamilies: ['IPv6', 'IPv4'] },
+    migrations: {
+      annotations: { 'helm.sh/hook': null, 'argocd.argoproj.io/hook': 'PreSync' },
+      activeDeadlineSeconds: 7200,
+    },
+  });
+  const pods = openShift.flatMap(findPods).map((pod) => securedPod.parse(pod));
+  expectEqual(pods.length, 4);
+  for (const { spec } of pods) {
+    expectEqual(spec.securityContext, {
+      runAsNonRoot: true,
+      seccompProfile: { type: 'RuntimeDefault' },
+    });
+    for (const { securityContext } of spec.containers) {
+      expectEqual(securityContext, {
+        allowPrivilegeEscalation: false,
+        capabilities: { drop: ['ALL'] },
+        privileged: false,
+      });
+    }
+  }
+  const find = (documents: unknown[], kind: string) =>
+    documents.map((document) => kubernetesObject.parse(document)).find((one) => one.kind === kind);
+  expectEqual(find(openShift, 'Job')?.metadata.annotations, {
+    'helm.sh/hook-weight': '0',
+    'helm.sh/hook-delete-policy': 'before-hook-creation',
+    'argocd.argoproj.io/hook': 'PreSync',
+  });
+  expectEqual(find(openShift, 'Job')?.spec?.['activeDeadlineSeconds'], 7200);
+  expectEqual(find(openShift, 'Service')?.spec?.['ipFamilyPolicy'], 'PreferDualStack');
+  expectEqual(find(openShift, 'Service')?.spec?.['ipFamilies'], ['IPv6', 'IPv4']);
+  const withoutJob = await renderWith({ migrations: { enabled: false } });
+  expectEqual(find(withoutJob, 'Job'), undefined);
+  const hashes = [
+    { extraVolumes: [{ name: 'one', secret: { secretName: 'one' } }] },
+    { extraVolumes: [{ name: 'two', secret: { secretName: 'two' } }] },
+    { extraVolumes: [{ name: 'two', projected: { sources: [{ secret: { name: 'three' } }] } }] },
+  ].map(async (values, index) => {
+    const file = join(directory, `mounted-${index}.yaml`);
+    writeFileSync(file, JSON.stringify(values));
+    const manifests = await render(executable, ['--values', file]);
+    return /checksum\/secrets: (\w+)/.exec(manifests)?.[1];
+  });
+  expectEqual(new Set(await Promise.all(hashes)).size, hashes.length);
+  report(
+    'security contexts merge, and the Job of the migrations has an order, a time and a switch',
+  );
+}
+
+const kubernetesObject = z.object({
+  kind: z.string(),
+  metadata: z.object({ annotations: z.record(z.string(), z.string()).optional() }),
+  spec: z.record(z.string(), z.unknown()).optional(),
+});
+
 async function check(directory: string): Promise<void> {
   const executable = await findGoProgram(helm, report);
   const python = join(await installPython('chart', validators), 'python');
@@ -230,6 +316,7 @@ async function check(directory: string): Promise<void> {
   report(`${invalidValues.length} invalid values are rejected`);
   await checkSettings(executable, directory);
   await checkPods(executable);
+  await checkClusterValues(executable, directory);
 }
 
 const directory = makeTemporaryDirectory('chart');

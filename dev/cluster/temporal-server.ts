@@ -12,7 +12,7 @@ import { findGoProgram } from '../stack/tools.ts';
 import { readServiceEnvironment, project } from './compose.ts';
 
 /** Version of Temporal in docker-compose.yml. */
-const version = 'v1.31.0';
+const version = 'v1.32.0';
 const setup = join(project, 'deploy', 'temporal');
 const services = ['FRONTEND', 'MATCHING', 'HISTORY', 'WORKER'];
 const readyTimeoutMs = 90_000;

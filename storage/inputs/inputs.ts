@@ -171,9 +171,8 @@ function createResolver(deps: InputsDeps): ResolveInput {
     try {
       contentType = await deps.uploads.confirm(upload);
     } catch (error) {
-      if (error instanceof GatewayError)
-        throw new UnusableInput(`cannot be used: ${error.message}`);
-      throw error;
+      if (!(error instanceof GatewayError) || error.retryable) throw error;
+      throw new UnusableInput(`cannot be used: ${error.message}`);
     }
     if (contentType === null) throw new UnusableInput('has not been uploaded yet');
     requireMedium(contentType, requirement.medium);

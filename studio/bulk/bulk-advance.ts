@@ -13,7 +13,7 @@ import { asJson } from '../../domain/json.ts';
 import { organizationStatusSchema, roleSchema, scopes } from '../../identity/access.ts';
 import { command, isDatabaseUnavailable, type DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
-import { describeJob } from '../jobs/admission.ts';
+import { describeWorkflow } from '../jobs/job-execution.ts';
 import type { RequestCaller } from '../requests/request-draft.ts';
 import { StorageFailure } from '../../storage/storage.ts';
 import { findLostStarts } from './lost-starts.ts';
@@ -219,7 +219,7 @@ async function startItems(
 }
 
 function describeStart(plan: PlannedItem['plan'], bulkId: string, index: number): BulkStart {
-  const { staticDetails, ...described } = describeJob(plan);
+  const { staticDetails, ...described } = describeWorkflow(plan);
   return {
     plan: { ...plan, inBulk: true },
     ...described,

@@ -12,7 +12,7 @@ import { authorizeRequest, type RequestCaller } from '../requests/request-draft.
 import { bulkLimitError, openLimits } from './received-bulks.ts';
 import { buildRequest, storedItem } from './bulk-items.ts';
 import type { BulkRecord } from './bulk-reads.ts';
-import type { BulkWorkflows } from './bulk-workflow.ts';
+import type { BulkWorkflows } from './bulk-execution.ts';
 
 /** Command with its fields (bulk.sql). */
 export type BulkCommand =
@@ -50,7 +50,7 @@ const sampleRow = storedItem.omit({ index: true });
  * @throws GatewayError FORBIDDEN
  */
 async function authorizeStart(
-  { id, key_id: keyId }: BulkRecord,
+  { id, keyId }: BulkRecord,
   caller: RequestCaller,
   pool: DatabasePool,
 ): Promise<void> {
@@ -94,7 +94,7 @@ export async function commandBulk(
   command: BulkCommand,
   { pool, config, bulkWorkflows }: CommandDeps,
 ): Promise<void> {
-  const { id: bulkId, organization_id: organizationId, status } = bulk;
+  const { id: bulkId, organizationId, status } = bulk;
   const startsItems = command.command === 'resume' || command.command === 'retry';
   if (startsItems) await authorizeStart(bulk, caller, pool);
   const input: JsonObject = { bulkId, organizationId, ...openLimits(config), ...command };

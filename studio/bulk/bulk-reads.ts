@@ -5,40 +5,45 @@ import { bulkEvents } from '../../domain/bulk-contract.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { JobReads, JobRecord } from '../jobs/job-reads.ts';
 
-/** Schema of a bulk job as it is read. Amounts are micro-credits, times Unix milliseconds. */
-const bulkRow = z.object({
+/** Schema of a bulk job as it is read. */
+export const bulkRow = z.object({
   id: z.string(),
-  organization_id: z.string(),
-  key_id: z.string(),
-  request_id: z.string(),
+  organizationId: z.string(),
+  keyId: z.string(),
+  requestId: z.string(),
   status: z.enum(['in_progress', 'paused', 'completed', 'stopped', 'canceled']),
-  stop_reason: z.string().nullable(),
-  resume_at: z.number().nullable(),
-  concurrency: z.number(),
-  max_credits: z.number().nullable(),
-  max_failed_percent: z.number().nullable(),
+  stopReason: z.string().nullable(),
+  concurrency: z.int(),
+  maxMicro: z.number().nullable(),
+  maxFailedPercent: z.number().nullable(),
   metadata: z.record(z.string(), z.string()).nullable(),
-  total: z.number(),
-  waiting: z.number(),
-  running: z.number(),
-  completed: z.number(),
-  failed: z.number(),
-  canceled: z.number(),
-  invalid: z.number(),
+  total: z.int(),
+  waiting: z.int(),
+  running: z.int(),
+  completed: z.int(),
+  failed: z.int(),
+  canceled: z.int(),
+  invalid: z.int(),
   /** Errors of the first invalid items. */
-  invalid_items: z.array(z.object({ path: z.string(), message: z.string() })),
-  estimated: z.number(),
-  waiting_price: z.number(),
-  reserved: z.number(),
-  ended_price: z.number(),
-  charged: z.number(),
+  invalidItems: z.array(z.object({ path: z.string(), message: z.string() })),
+  estimatedMicro: z.number(),
+  /** Price of the waiting items. */
+  waitingMicro: z.number(),
+  reservedMicro: z.number(),
+  /** Price of the ended items. */
+  endedMicro: z.number(),
+  chargedMicro: z.number(),
   /** Greatest number of an end of an item. */
-  last_end: z.number(),
-  created_at: z.number(),
-  completed_at: z.number().nullable(),
+  lastEnd: z.number(),
+  createdAtMs: z.number(),
+  pausedAtMs: z.number().nullable(),
+  resumeAtMs: z.number().nullable(),
+  completedAtMs: z.number().nullable(),
+  /** Time of a change of which the workflow may not know yet. */
+  unsignaledSinceMs: z.number().nullable(),
   /** Number of the last ended items, at most 100, and the time since the first of them. */
-  recent_ends: z.number(),
-  recent_ms: z.number().nullable(),
+  recentEnds: z.number(),
+  recentMs: z.number().nullable(),
 });
 export type BulkRecord = z.infer<typeof bulkRow>;
 
@@ -75,13 +80,17 @@ const bulkEvent = z.object({
 });
 
 const selectBulks = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
-  SELECT b.id, b.organization_id, b.key_id, b.request_id, b.status, b.stop_reason, b.resume_at,
-    b.concurrency, b.max_credits, b.max_failed_percent, b.metadata, b.total, b.waiting, b.running,
-    b.completed, b.failed, b.canceled, b.invalid, b.invalid_items, b.estimated, b.waiting_price, b.reserved,
-    b.ended_price, b.charged, b.last_end, b.created_at, b.completed_at, e.recent_ends, e.recent_ms
+  SELECT b.id, b.organization_id AS "organizationId", b.key_id AS "keyId", b.request_id AS "requestId",
+    b.status, b.stop_reason AS "stopReason", b.concurrency, b.max_credits AS "maxMicro",
+    b.max_failed_percent AS "maxFailedPercent", b.metadata, b.total, b.waiting, b.running, b.completed,
+    b.failed, b.canceled, b.invalid, b.invalid_items AS "invalidItems", b.estimated AS "estimatedMicro",
+    b.waiting_price AS "waitingMicro", b.reserved AS "reservedMicro", b.ended_price AS "endedMicro",
+    b.charged AS "chargedMicro", b.last_end AS "lastEnd", b.created_at AS "createdAtMs",
+    b.paused_at AS "pausedAtMs", b.resume_at AS "resumeAtMs", b.completed_at AS "completedAtMs",
+    b.unsignaled_since AS "unsignaledSinceMs", e."recentEnds", e."recentMs"
   FROM bulk b LEFT JOIN LATERAL (
-    SELECT count(*) AS recent_ends,
-      (extract(epoch FROM clock_timestamp() - min(i.ended_at)) * 1000)::float8 AS recent_ms
+    SELECT count(*) AS "recentEnds",
+      (extract(epoch FROM clock_timestamp() - min(i.ended_at)) * 1000)::float8 AS "recentMs"
     FROM (SELECT ended_at FROM bulk_item WHERE bulk_id = b.id AND end_number IS NOT NULL AND job_id IS NOT NULL
       AND b.completed_at IS NULL ORDER BY end_number DESC LIMIT 100) AS i) AS e ON true
   WHERE b.status <> 'receiving' AND ${where}`;
@@ -93,25 +102,27 @@ interface ItemListing {
   limit: number;
 }
 
+const idRow = z.object({ id: z.string() });
+
 /** Number of results that are read at the same time. */
 const resultsPerRead = 50;
 
 interface ReadDeps {
   pool: DatabasePool;
-  reads: Pick<JobReads, 'readResults'>;
+  reads: Pick<JobReads, 'readMany'>;
 }
 
 /** Reads items, with the jobs of those that are completed. */
 async function listItems(
   { pool, reads }: ReadDeps,
-  bulk: Pick<BulkRecord, 'id' | 'organization_id'>,
+  bulk: Pick<BulkRecord, 'id' | 'organizationId'>,
   { where, order, limit }: { where: FragmentSqlToken; order: FragmentSqlToken; limit: number },
 ): Promise<ItemWithJob[]> {
   const items = await pool.any(sql.type(bulkItemRow)`
     SELECT index, item_id, type, state, round, job_id, price, charged, error, claimed_at, ended_at, end_number
     FROM bulk_item WHERE bulk_id = ${bulk.id} AND ${where} ORDER BY ${order} LIMIT ${limit}`);
   const ids = items.flatMap(({ job_id: id, state }) => (id && state === 'completed' ? [id] : []));
-  const jobs = ids.length === 0 ? [] : await reads.readResults(bulk.organization_id, ids);
+  const jobs = ids.length === 0 ? [] : await reads.readMany(bulk.organizationId, ids);
   const byId = new Map(jobs.map((job) => [job.id, job]));
   return items.map((item) => ({ item, job: byId.get(item.job_id ?? '') ?? null }));
 }
@@ -126,12 +137,28 @@ export function createBulkReads(pool: DatabasePool, reads: ReadDeps['reads']) {
           sql.fragment`b.id = ${bulkId} AND b.organization_id = ${organizationId}`,
         )}`,
       ),
-    /** Reads the bulk jobs with these ids, of all organizations. */
-    readMany: (bulkIds: readonly string[]): Promise<readonly BulkRecord[]> =>
+    /** Reads the bulk jobs with these ids. Omits those of other organizations. */
+    readMany: (
+      organizationId: string,
+      bulkIds: readonly string[],
+    ): Promise<readonly BulkRecord[]> =>
       pool.any(
-        sql.type(
-          bulkRow,
-        )`${selectBulks(sql.fragment`b.id = ANY(${sql.array([...bulkIds], 'text')})`)}`,
+        sql.type(bulkRow)`${selectBulks(sql.fragment`b.organization_id = ${organizationId}
+          AND b.id = ANY(${sql.array([...bulkIds], 'text')})`)}`,
+      ),
+    /** Returns the ids of those of the given bulk jobs that have ended. */
+    ended: (bulkIds: readonly string[]): Promise<readonly string[]> =>
+      pool.anyFirst(sql.type(idRow)`SELECT id FROM bulk
+        WHERE id = ANY(${sql.array([...bulkIds], 'text')}) AND completed_at IS NOT NULL`),
+    /** Reads a bulk job of any organization; null if it does not exist. */
+    find: (bulkId: string): Promise<BulkRecord | null> =>
+      pool.maybeOne(sql.type(bulkRow)`${selectBulks(sql.fragment`b.id = ${bulkId}`)}`),
+    /** Lists the open bulk jobs of one or all organizations, oldest first. */
+    listOpen: (organizationId: string | null, limit: number): Promise<readonly BulkRecord[]> =>
+      pool.any(
+        sql.type(bulkRow)`${selectBulks(sql.fragment`b.completed_at IS NULL
+          AND (${organizationId}::text IS NULL OR b.organization_id = ${organizationId}::text)`)}
+        ORDER BY b.created_at, b.id LIMIT ${limit}`,
       ),
     /** Lists the bulk jobs of an organization, newest first. */
     list(
@@ -166,7 +193,7 @@ export function createBulkReads(pool: DatabasePool, reads: ReadDeps['reads']) {
     async *results(bulk: BulkRecord, afterEnd: number): AsyncGenerator<ItemWithJob[]> {
       const order = sql.fragment`end_number`;
       for (let after: number | null = afterEnd; after !== null;) {
-        const where = sql.fragment`end_number > ${after} AND end_number <= ${bulk.last_end}`;
+        const where = sql.fragment`end_number > ${after} AND end_number <= ${bulk.lastEnd}`;
         const listing = { where, order, limit: resultsPerRead };
         const portion = await listItems({ pool, reads }, bulk, listing);
         if (portion.length > 0) yield portion;

@@ -120,26 +120,26 @@ function showBulk(bulk: BulkRecord, publicBaseUrl: string): BulkResource {
   const { total, waiting, running, completed, failed, canceled, invalid } = bulk;
   return {
     bulkId: bulk.id,
-    keyId: bulk.key_id,
+    keyId: bulk.keyId,
     status: bulk.status,
-    done: bulk.completed_at !== null,
-    stopReason: bulk.stop_reason,
-    resumeAt: isoTime(bulk.resume_at),
+    done: bulk.completedAtMs !== null,
+    stopReason: bulk.stopReason,
+    resumeAt: isoTime(bulk.resumeAtMs),
     counts: { total, waiting, running, completed, failed, canceled, invalid },
     credits: {
-      estimated: creditsFromMicro(bulk.estimated),
-      reserved: creditsFromMicro(bulk.reserved),
-      charged: creditsFromMicro(bulk.charged),
-      maxCredits: bulk.max_credits === null ? null : creditsFromMicro(bulk.max_credits),
+      estimated: creditsFromMicro(bulk.estimatedMicro),
+      reserved: creditsFromMicro(bulk.reservedMicro),
+      charged: creditsFromMicro(bulk.chargedMicro),
+      maxCredits: bulk.maxMicro === null ? null : creditsFromMicro(bulk.maxMicro),
       forecast: creditsFromMicro(forecastMicro(bulk)),
     },
     concurrency: bulk.concurrency,
-    maxFailedPercent: bulk.max_failed_percent,
+    maxFailedPercent: bulk.maxFailedPercent,
     etaSeconds: estimateSeconds(bulk),
     metadata: bulk.metadata ?? {},
-    createdAt: isoTime(bulk.created_at),
-    completedAt: isoTime(bulk.completed_at),
-    requestId: bulk.request_id,
+    createdAt: isoTime(bulk.createdAtMs),
+    completedAt: isoTime(bulk.completedAtMs),
+    requestId: bulk.requestId,
     statusUrl,
     itemsUrl: `${statusUrl}/items`,
     resultsUrl: `${statusUrl}/results`,
@@ -156,12 +156,12 @@ export function createBulkEventReader(
   publicBaseUrl: string,
 ) {
   const bulkReads = createBulkReads(pool, reads);
-  return async (eventId: string) => {
+  return async (organizationId: string, eventId: string) => {
     const event = await bulkReads.readEvent(eventId);
-    const [bulk] = event ? await bulkReads.readMany([event.bulkId]) : [];
+    const bulk = event && (await bulkReads.read(organizationId, event.bulkId));
     assert(event && bulk, 'cannot send a webhook for a bulk job that does not exist');
     const { type, stopReason } = event;
-    const shown = showBulk({ ...bulk, status: type, stop_reason: stopReason }, publicBaseUrl);
+    const shown = showBulk({ ...bulk, status: type, stopReason }, publicBaseUrl);
     return { type: `studio.bulk.${type}`, timestamp: isoTime(event.createdAtMs), data: shown };
   };
 }
@@ -211,16 +211,16 @@ export function createBulkView({ publicBaseUrl, view }: { publicBaseUrl: string;
 
 /** Forecasts the charge of all items from the share of their prices that ended ones were charged. */
 function forecastMicro(bulk: BulkRecord): number {
-  const { charged, reserved, waiting_price: waiting, ended_price: ended, max_credits: max } = bulk;
+  const { chargedMicro: charged, endedMicro: ended } = bulk;
   const share = ended > 0 && charged > 0 ? charged / ended : 1;
-  const open = bulk.completed_at === null ? reserved + waiting : 0;
-  return Math.min(charged + Math.round(open * share), max ?? Number.MAX_SAFE_INTEGER);
+  const open = bulk.completedAtMs === null ? bulk.reservedMicro + bulk.waitingMicro : 0;
+  return Math.min(charged + Math.round(open * share), bulk.maxMicro ?? Number.MAX_SAFE_INTEGER);
 }
 
 /** Estimates the time until the last item ends from the ends of the last ones. */
 function estimateSeconds(bulk: BulkRecord): number | null {
-  const { status, recent_ends: ends, recent_ms: ms, waiting, running } = bulk;
-  if (bulk.completed_at !== null) return 0;
+  const { status, recentEnds: ends, recentMs: ms, waiting, running } = bulk;
+  if (bulk.completedAtMs !== null) return 0;
   if (status !== 'in_progress' || ms === null || ends < 2) return null;
   return Math.ceil(((waiting + running) * ms) / ends / 1000);
 }

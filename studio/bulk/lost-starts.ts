@@ -9,7 +9,7 @@ import { z } from 'zod';
 import { jobWorkflowId, type JobOutcome } from '../../domain/job-contract.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import { callTemporal } from '../../platform/temporal.ts';
-import { readWorkflow } from '../jobs/job-workflow.ts';
+import { readWorkflow } from '../executions/workflow-state.ts';
 
 /** Ids of the jobs of started items whose bulk job does not await their end. */
 export interface LostStarts {

@@ -1,6 +1,6 @@
 /**
  * Operators' actions on a job. Each one checks the job, records the action with its reason, and
- * performs it. Single actions and bulk actions are the same functions.
+ * performs it. Single actions and action runs are the same functions.
  */
 import type { Client } from '@temporalio/client';
 import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
@@ -13,9 +13,9 @@ import type { Config } from '../../platform/config.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { WebhookRelay } from '../../webhooks/relay.ts';
 import { findWebhook, type Webhooks } from '../../webhooks/webhooks.ts';
-import { requestCancel, resettle } from './job-endings.ts';
+import { resettle } from './job-endings.ts';
+import { requestCancel, requestCheck } from './job-execution.ts';
 import type { JobOverview, JobRecord } from './job-reads.ts';
-import { requestCheck } from './job-workflow.ts';
 import type { CallChecker } from './status-checks.ts';
 
 /** Services of the actions. */
@@ -30,13 +30,13 @@ interface JobActionDeps {
   webhookRelay: Pick<WebhookRelay, 'redeliver'>;
 }
 
-/** Request for an action. A bulk action sends its id, with which a job has only one record of it. */
+/** Request for an action. An action run sends its id, with which a job has only one record of it. */
 export interface JobActionRequest extends ActionRequest {
   bulkActionId?: string;
 }
 
-/** Returns the key with which a bulk action records its action on a job. */
-export const bulkActionKey = (bulkActionId: string, jobId: string): string =>
+/** Returns the key with which an action run records its action on a job. */
+export const actionRunKey = (bulkActionId: string, jobId: string): string =>
   `${bulkActionId}:${jobId}`;
 
 /** Creates the actions. Their errors are GatewayErrors, after which the job is unchanged. */
@@ -47,7 +47,7 @@ export function createJobActions(deps: JobActionDeps) {
     async cancel(job: JobRecord, request: JobActionRequest) {
       if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
       await record(pool, job, { request, action: 'job.cancel_requested' });
-      await requestCancel(client, job);
+      await requestCancel(client, job.id);
     },
     /** Checks the calls of a job at their providers, and makes its workflow do the same. */
     async reverify(job: JobRecord, request: JobActionRequest) {
@@ -87,7 +87,7 @@ interface JobActionRecord {
   key?: string;
 }
 
-/** Records an action. A bulk action has one record for each job. */
+/** Records an action. An action run has one record for each job. */
 function record(
   pool: DatabasePool,
   { id: subject, organizationId }: JobRecord,
@@ -98,7 +98,7 @@ function record(
     subject,
     organizationId,
     details: { ...details, ...(bulkActionId !== undefined && { bulkActionId }) },
-    actionKey: bulkActionId === undefined ? key : bulkActionKey(bulkActionId, subject),
+    actionKey: bulkActionId === undefined ? key : actionRunKey(bulkActionId, subject),
   });
 }
 

@@ -1,16 +1,14 @@
 /** Ends jobs: cancels one for its caller or an operator, and settles one whose workflow is lost. */
-import { WorkflowNotFoundError, type Client } from '@temporalio/client';
+import type { Client } from '@temporalio/client';
 import type { JobRecord, JobOverview } from './job-reads.ts';
 import { GatewayError, errorTable } from '../../domain/errors.ts';
-import { jobWorkflowId } from '../../domain/job-contract.ts';
-import { callTemporal } from '../../platform/temporal.ts';
-import type { JobWaits } from './job-updates.ts';
+import type { Waits } from '../executions/updates.ts';
 import { buildRelease, type Ledger } from '../../ledger/ledger.ts';
 import type { CallChecker, CallFinding } from './status-checks.ts';
-import { readWorkflow } from './job-workflow.ts';
+import { readWorkflow } from '../executions/workflow-state.ts';
 import type { SettleResult } from '../../domain/credits.ts';
 import type { Config } from '../../platform/config.ts';
-import { startWorkflow } from './admission.ts';
+import { requestCancel, startWorkflow } from './job-execution.ts';
 
 /** Maximum time that a cancel request waits for the job to end, in milliseconds. */
 const cancelWaitMs = 5000;
@@ -21,28 +19,17 @@ const cancelWaitMs = 5000;
  * @throws GatewayError JOB_ALREADY_DONE; ServiceError if Temporal does not respond
  */
 export async function cancelJob(
-  { client, jobWaits }: { client: Client; jobWaits: JobWaits },
+  { client, jobWaits }: { client: Client; jobWaits: Waits<JobRecord> },
   job: JobRecord,
 ): Promise<JobRecord> {
   if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
-  await requestCancel(client, job);
+  await requestCancel(client, job.id);
   return awaitCancel(jobWaits, job);
 }
 
-/** Requests cancellation of the workflow of a job, if it exists. */
-export async function requestCancel(client: Client, { id }: JobRecord): Promise<void> {
-  try {
-    const handle = client.workflow.getHandle(jobWorkflowId(id));
-    await callTemporal(client, () => handle.cancel());
-  } catch (error) {
-    if (!(error instanceof WorkflowNotFoundError)) throw error;
-  }
-}
-
 /** Waits up to five seconds for a canceled job to end, and returns the job. */
-export async function awaitCancel(jobWaits: JobWaits, job: JobRecord): Promise<JobRecord> {
-  const { id: jobId, organizationId } = job;
-  return (await jobWaits.awaitEnd({ organizationId, jobId }, cancelWaitMs)) ?? job;
+export async function awaitCancel(jobWaits: Waits<JobRecord>, job: JobRecord): Promise<JobRecord> {
+  return (await jobWaits.awaitEnd(job, cancelWaitMs)) ?? job;
 }
 
 /** Decision about a job, with the status checks that it is based on. */

@@ -4,10 +4,11 @@ import { keysOf, toResponse } from '../../domain/json.ts';
 import { z } from 'zod';
 import { finishStep } from '../pipelines/pipeline-requests.ts';
 import { pipelineStepId } from '../../domain/job-record.ts';
-import { formatDuration } from './job-statement.ts';
-import type { JobCall, JobRecord, JobCaller } from './job-reads.ts';
+import { formatDuration } from '../../domain/durations.ts';
+import type { JobCall } from './job-calls.ts';
+import type { JobRecord, JobCaller } from './job-reads.ts';
 import type { WebhookRecord, WebhookAttempt } from '../../webhooks/webhooks.ts';
-import type { JobWorkflow } from './job-workflow.ts';
+import type { WorkflowState } from '../executions/workflow-state.ts';
 import { formatCredits } from '../../domain/credits.ts';
 import type { ActionRecord } from '../../identity/operators.ts';
 
@@ -333,7 +334,7 @@ export interface JobEvidence {
   /** Reasons why the job is open. Empty if the job has ended. */
   reasons: readonly string[];
   /** Workflow of the job. Null if Temporal is not available. */
-  owner: JobWorkflow | null;
+  owner: WorkflowState | null;
   webhook: WebhookRecord | null;
   /** Delivery attempts of the job's webhook, newest first. */
   attempts: readonly WebhookAttempt[];

@@ -8,7 +8,7 @@ import type { DatabasePool } from '../../platform/database.ts';
 import { buffer } from 'node:stream/consumers';
 import type { Json } from '../../domain/json.ts';
 import { isArchived } from '../../ledger/ledger-reads.ts';
-import { jobRow, pipelineStepId, type Documents, type JobRecord } from '../../domain/job-record.ts';
+import { jobRow, type Documents, type JobRecord } from '../../domain/job-record.ts';
 import { planVersion, type CallOutputs, type JobPlan } from '../../domain/job-plan.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { recordConditions, type RecordFilter } from '../../platform/record-lists.ts';
@@ -106,69 +106,6 @@ function selectByText(search: JobSearch): FragmentSqlToken {
 
 const escapeWildcards = (text: string): string => text.replace(/[\\%_]/g, String.raw`\$&`);
 
-const providerErrorType = z
-  .string()
-  .nullable()
-  .meta({ description: 'Provider’s own type or code of the error; null if it sent none.' });
-
-/** Selects the id of the pipeline step to which a call `c` of a job `j` belongs; null in other jobs. */
-export const stepOfCall = sql.fragment`(SELECT s->>'id' FROM jsonb_array_elements(j.steps) AS s
-  WHERE c.call_index - (s->'calls'->>0)::integer BETWEEN 0 AND (s->'calls'->>1)::integer - 1)`;
-
-/** Schema of a provider call. */
-export const jobCall = z.object({
-  index: z.int(),
-  step: pipelineStepId,
-  routeIndex: z.int(),
-  provider: z.string(),
-  /** Endpoint of the provider, for example fal's endpoint id; null if it was not recorded. */
-  providerEndpoint: z.string().nullable(),
-  state: z.enum(['waiting', 'begun', 'not_accepted', 'accepted', 'answered', 'unknown']),
-  operation: z.json(),
-  providerRequestId: z.string().nullable(),
-  providerErrorType,
-  /**
-   * Attempts that the provider did not accept, oldest first. The call was sent again after each
-   * attempt except possibly the last.
-   */
-  unacceptedSubmits: z.array(
-    z.object({
-      routeIndex: z.int(),
-      provider: z.string(),
-      providerRequestId: z.string().nullable(),
-      providerErrorType,
-      message: z.string(),
-      failedAtMs: z.number(),
-    }),
-  ),
-  /** Time at which the call first waited for a paused provider; null if it never waited. */
-  pausedAtMs: z.number().nullable(),
-  /** Number of times that the call was sent; repeated only if it was not accepted. */
-  attempts: z.int(),
-  begunAtMs: z.number(),
-  acceptedAtMs: z.number().nullable(),
-  answeredAtMs: z.number().nullable(),
-  notifiedAtMs: z.number().nullable(),
-  updatedAtMs: z.number(),
-});
-export type JobCall = z.infer<typeof jobCall>;
-
-/** Creates the function that lists the calls of a job, ordered by call index. */
-export function createReadCalls(pool: DatabasePool) {
-  return (jobId: string): Promise<readonly JobCall[]> =>
-    pool.any(sql.type(jobCall)`
-      SELECT c.call_index AS index, ${stepOfCall} AS step, c.route_index AS "routeIndex", c.provider, c.provider_endpoint AS "providerEndpoint", c.state,
-        c.operation, c.provider_request_id AS "providerRequestId",
-        c.provider_error_type AS "providerErrorType", c.attempts,
-        c.unaccepted_submits AS "unacceptedSubmits", c.paused_at AS "pausedAtMs",
-        c.begun_at AS "begunAtMs", c.accepted_at AS "acceptedAtMs", c.answered_at AS "answeredAtMs",
-        (SELECT min(n.received_at) FROM provider_notification n
-          WHERE n.job_id = c.job_id AND n.call_index = c.call_index) AS "notifiedAtMs",
-        c.updated_at AS "updatedAtMs"
-      FROM provider_call c LEFT JOIN job j ON j.id = c.job_id
-      WHERE c.job_id = ${jobId} ORDER BY c.call_index`);
-}
-
 const idRow = z.object({ id: z.string() });
 /** Schema of a count of jobs. */
 const jobCount = z.object({ count: z.number(), complete: z.boolean() });
@@ -215,19 +152,17 @@ const selectJobs = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
     JOIN reservation r ON r.id = x.id
     JOIN account a ON a.organization_id = x.organization_id
     LEFT JOIN LATERAL (SELECT min(p.begun_at) FILTER (WHERE p.state <> 'waiting') AS started_at,
-        array_agg(CASE WHEN p.state IN ('begun', 'accepted') AND (p.progress->>'state' = 'storing'
-            OR EXISTS (SELECT FROM provider_notification n
-              WHERE n.job_id = p.job_id AND n.call_index = p.call_index))
+        array_agg(CASE WHEN p.state IN ('begun', 'accepted')
+            AND (p.progress->>'state' = 'storing' OR p.notified_at IS NOT NULL)
           THEN 'storing' ELSE p.state END) AS call_states,
         max((p.progress->>'queuePosition')::integer) FILTER (WHERE p.progress->>'state' = 'queued')
           AS queue_position,
         jsonb_agg(jsonb_build_object('index', p.call_index, 'state', p.state,
           'begunAtMs', unix_ms(p.begun_at), 'answeredAtMs', unix_ms(p.answered_at),
-          'changedAtMs', unix_ms(greatest(p.updated_at, (SELECT min(n.received_at) FROM provider_notification n
-            WHERE n.job_id = p.job_id AND n.call_index = p.call_index))),
+          'changedAtMs', unix_ms(greatest(p.updated_at, p.notified_at)),
           'outputs', CASE x.status WHEN 'open' THEN p.outputs END)) FILTER (WHERE x.steps IS NOT NULL)
           AS step_calls
-      FROM provider_call p WHERE p.job_id = x.id) c ON true
+      FROM job_call p WHERE p.job_id = x.id) c ON true
   WHERE ${where}`;
 
 /**
@@ -244,19 +179,12 @@ const selectPage = (
     WHERE ${sql.join(where, sql.fragment` AND `)} ORDER BY ${order} LIMIT ${limit}))`);
 
 /**
- * Creates the functions that read the jobs of an organization. If `storage` is given, `read` also
- * reads the JSON artifacts of the job.
+ * Creates the functions that read the jobs of an organization. If `storage` is given, `read` and
+ * `readMany` also read the JSON artifacts of the jobs.
  */
 export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open'>) {
-  /** Reads the jobs with the given ids. Omits jobs of other organizations. */
-  const readMany = (
-    organizationId: string,
-    jobIds: readonly string[],
-  ): Promise<readonly JobRecord[]> =>
-    pool.any(
-      sql.type(jobRow)`${selectJobs(sql.fragment`x.organization_id = ${organizationId}
-        AND x.id = ANY(${sql.array([...jobIds], 'text')})`)} ORDER BY x.id`,
-    );
+  const addDocuments = async (job: JobRecord): Promise<JobRecord> =>
+    job.outputs && storage ? { ...job, documents: await loadDocuments(storage, job.outputs) } : job;
   return {
     /** Reads a job; null if the organization has no such job. */
     read: async (organizationId: string, jobId: string): Promise<JobRecord | null> => {
@@ -265,8 +193,7 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
           sql.fragment`x.organization_id = ${organizationId} AND x.id = ${jobId}`,
         )}`,
       );
-      if (!job?.outputs || !storage) return job;
-      return { ...job, documents: await loadDocuments(storage, job.outputs) };
+      return job && addDocuments(job);
     },
     /** Returns the error code for a job that was not read: whether it is archived or never existed. */
     missing: (organizationId: string, jobId: string) => readMissing(pool, organizationId, jobId),
@@ -291,16 +218,15 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
         FROM (SELECT FROM job x ${reservations}
           WHERE ${sql.join(where, sql.fragment` AND `)} LIMIT ${countMax + 1}) AS x`);
     },
-    readMany,
-    /** Reads jobs like `readMany`, with their JSON artifacts. */
-    readResults: async (
+    /** Reads the jobs with the given ids. Omits jobs of other organizations. */
+    readMany: async (
       organizationId: string,
       jobIds: readonly string[],
     ): Promise<readonly JobRecord[]> => {
-      const jobs = await readMany(organizationId, jobIds);
-      if (!storage) return jobs;
-      const addDocuments = async (job: JobRecord): Promise<JobRecord> =>
-        job.outputs ? { ...job, documents: await loadDocuments(storage, job.outputs) } : job;
+      const jobs = await pool.any(
+        sql.type(jobRow)`${selectJobs(sql.fragment`x.organization_id = ${organizationId}
+          AND x.id = ANY(${sql.array([...jobIds], 'text')})`)} ORDER BY x.id`,
+      );
       return Promise.all(jobs.map(addDocuments));
     },
     /** Returns the ids of those of the given jobs that have ended. */

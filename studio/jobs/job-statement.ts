@@ -4,12 +4,9 @@
  */
 import { formatCredits } from '../../domain/credits.ts';
 import { errorTable } from '../../domain/errors.ts';
-import { providerDefinitions } from '../../providers/provider-registry.ts';
 import { finishStep } from '../pipelines/pipeline-requests.ts';
-import type { JobCall, JobRecord } from './job-reads.ts';
-
-/** Time after which a submit that a provider should confirm at once counts as unconfirmed. */
-const confirmationMs = 5000;
+import { describeCall, type JobCall } from './job-calls.ts';
+import type { JobRecord } from './job-reads.ts';
 
 /** Statement about a job. */
 export interface JobStatement {
@@ -78,64 +75,30 @@ function describeDelivery({ steps, outputs }: StatementJob): string {
   return `${count} of ${steps.length} steps delivered${note}`;
 }
 
+/** States of calls in the order in which they hold up a job. */
+const holdups = ['waiting', 'not_accepted', 'accepted', 'begun', 'answered'];
+
 /** Describes the call that holds up an open job the most. */
 function describeOpenJob(job: StatementJob, calls: readonly JobCall[]): JobStatement {
-  const decidedBy = `Decided by ${formatTime(job.deadlineAtMs)}`;
-  const isUnconfirmed = (call: JobCall): boolean =>
-    call.state === 'unknown' ||
-    (call.state === 'accepted' && job.verifying) ||
-    (call.state === 'begun' &&
-      providerDefinitions.get(call.provider)?.traits.notifies === true &&
-      Date.now() - findSentMs(call) > confirmationMs);
-  const unconfirmed = calls.find(isUnconfirmed);
+  const described = calls
+    .toSorted((one, other) => holdups.indexOf(one.state) - holdups.indexOf(other.state))
+    .map((call) => ({ provider: call.provider, ...describeCall(call, job.verifying) }));
+  const unconfirmed = described.find(({ outcomeUnknown }) => outcomeUnknown);
   if (unconfirmed) {
-    const { provider, state, step } = unconfirmed;
-    const report =
-      state === 'accepted' ? 'has not reported the result' : 'has not confirmed the call';
-    const verb = step === null ? report : `${report} of the step ${step}`;
-    const why = `${provider} ${verb}. It is not sent again. ${decidedBy}; nothing is charged unless ${provider} delivers.`;
+    const { provider, forCallers } = unconfirmed;
+    const why = `${forCallers} Decided by ${formatTime(job.deadlineAtMs)}; nothing is charged unless ${provider} delivers.`;
     return { why, outcomeUnknown: true };
   }
+  const progress = described[0]?.forCallers ?? 'The job is about to be sent.';
   return {
-    why: `${describeProgress(calls)} ${formatCredits(job.reserved)} are reserved; only what is delivered is charged.`,
+    why: `${progress} ${formatCredits(job.reserved)} are reserved; only what is delivered is charged.`,
     outcomeUnknown: false,
   };
 }
-
-/** Returns the time of the latest submit of a call. */
-const findSentMs = ({ begunAtMs, unacceptedSubmits }: JobCall): number =>
-  Math.max(begunAtMs, unacceptedSubmits.at(-1)?.failedAtMs ?? 0);
-
-function describeProgress(calls: readonly JobCall[]): string {
-  const find = (state: JobCall['state']) => calls.find((call) => call.state === state);
-  const waiting = find('waiting');
-  if (waiting) return `The ${nameCall(waiting)} waits until ${waiting.provider} is resumed.`;
-  const rejected = find('not_accepted');
-  if (rejected) {
-    const count = rejected.attempts === 1 ? 'once' : `${rejected.attempts} times`;
-    return `${rejected.provider} did not accept the ${nameCall(rejected)} ${count}; it is sent again.`;
-  }
-  const running = find('accepted') ?? find('begun');
-  if (running) {
-    const subject = running.step === null ? 'it' : `the step ${running.step}`;
-    return `${running.provider} is working on ${subject}.`;
-  }
-  return calls.length === 0 ? 'The job is about to be sent.' : 'The result is being stored.';
-}
-
-const nameCall = ({ step }: JobCall): string => (step === null ? 'call' : `step ${step}`);
 
 /** Formats a time in UTC, with its date unless it is within the next twelve hours. */
 function formatTime(timeMs: number): string {
   const iso = new Date(timeMs).toISOString();
   const isNear = Math.abs(timeMs - Date.now()) < 12 * 3_600_000;
   return `${isNear ? '' : `${iso.slice(0, 10)} `}${iso.slice(11, 16)} UTC`;
-}
-
-/** Formats a duration for sentences, such as `3.2 s`, `5 min` or `2 h`. */
-export function formatDuration(ms: number): string {
-  const seconds = Math.max(0, ms) / 1000;
-  if (seconds < 120) return `${seconds.toFixed(seconds < 10 ? 1 : 0)} s`;
-  const minutes = Math.round(seconds / 60);
-  return minutes < 120 ? `${minutes} min` : `${Math.round(minutes / 60)} h`;
 }

@@ -1,9 +1,9 @@
 /** Renders jobs as the job resource and the Studio envelope (spec §4.6). */
-import type { JobRecord } from '../../domain/job-record.ts';
+import { extractPromptLine, extractTitle, type JobRecord } from '../../domain/job-record.ts';
 import { z } from 'zod';
 import { type CreditsBlock, creditsFromMicro } from '../../domain/credits.ts';
 import { errorTable, assert } from '../../domain/errors.ts';
-import { keysOf, isRecord, isoTime } from '../../domain/json.ts';
+import { keysOf, isoTime } from '../../domain/json.ts';
 import type { Capability } from '../capabilities/capability.ts';
 import type { CallOutputs, StoredArtifact } from '../../domain/job-plan.ts';
 import { findCapability } from '../pipelines/job-kinds.ts';
@@ -161,8 +161,8 @@ const persistedUrlTtlMs = 24 * 3_600_000;
 /** Time in milliseconds from the end of a job until a result that is not persisted expires. */
 const temporaryUrlTtlMs = 3_600_000;
 
-/** Signs the URL of an artifact for a time. */
-type SignUrl = (artifact: StoredArtifact, ttlMs: number) => Promise<string>;
+/** Signs the URL of an artifact for a time. The text describes the artifact in its file name. */
+type SignUrl = (artifact: StoredArtifact, ttlMs: number, text: string | null) => Promise<string>;
 
 interface Presented {
   job: JobRecord;
@@ -183,7 +183,7 @@ async function presentOutputs(
     steps: job.steps,
     ...expiry,
     urlOf: await signUrls(expiry.urlsHaveExpired ? [] : outputs, (artifact) =>
-      sign(artifact, urlTtlMs),
+      sign(artifact, urlTtlMs, extractTitle(job.request)),
     ),
     readDocument: ({ storageKey }) => job.documents?.get(storageKey) ?? null,
   });
@@ -281,38 +281,6 @@ async function signUrls(
     assert(url, 'a presented artifact does not belong to the job');
     return url;
   };
-}
-
-const promptLineMax = 140;
-
-/**
- * Returns the first line of a request's text, as a human-readable title of the job; null if the
- * request has no text.
- */
-export function extractPromptLine({
-  prompt,
-  text,
-  inputs,
-  title,
-  steps,
-}: JobRecord['request']): string | null {
-  if (Array.isArray(steps)) {
-    const lines = steps.map((step) =>
-      isRecord(step) && isRecord(step['body']) ? extractPromptLine(step['body']) : null,
-    );
-    return lines.find((stepLine) => stepLine !== null) ?? null;
-  }
-  const [firstInput] = Array.isArray(inputs) ? inputs : [];
-  const dialogueText = isRecord(firstInput) ? firstInput['text'] : undefined;
-  const requestText = [prompt, text, dialogueText, title].find(
-    (candidate) => typeof candidate === 'string',
-  );
-  const line = typeof requestText === 'string' ? (requestText.trim().split(/\r?\n/)[0] ?? '') : '';
-  if (line === '') return null;
-  const characters = Array.from(line);
-  return characters.length > promptLineMax
-    ? `${characters.slice(0, promptLineMax - 1).join('')}…`
-    : line;
 }
 
 /** Returns the state of a job's reservation and its amounts in credits. */

@@ -6,11 +6,8 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
 import { ProviderFailure } from '../../domain/provider-failure.ts';
-import {
-  providerOperation,
-  type ProviderOperation,
-  type Provider,
-} from '../../providers/provider.ts';
+import type { ProviderOperation, Provider } from '../../providers/provider.ts';
+import { createReadCalls, type JobCall } from './job-calls.ts';
 
 /** Status of a call, according to its record or its provider. */
 type CallStatus =
@@ -39,35 +36,21 @@ export interface CallFinding {
   message: string;
 }
 
-const recordedCall = z.object({
-  callIndex: z.number(),
-  provider: z.string(),
-  state: z.enum(['waiting', 'begun', 'not_accepted', 'accepted', 'answered', 'unknown']),
-  operation: providerOperation.nullable(),
-  providerEndpoint: z.string().nullable(),
-  notifiedId: z.string().nullable(),
-});
-type RecordedCall = z.infer<typeof recordedCall>;
-
 const checkTimeoutMs = 20_000;
 
 /** Creates the function that checks all recorded calls of a job. */
 export function createCallChecker(deps: { pool: DatabasePool; providers: Map<string, Provider> }) {
+  const readCalls = createReadCalls(deps.pool);
   return async (jobId: string): Promise<CallFinding[]> => {
-    const calls = await deps.pool.any(sql.type(recordedCall)`
-      SELECT c.call_index AS "callIndex", c.provider, c.state, c.operation, c.provider_endpoint AS "providerEndpoint",
-        (SELECT n.operation_id FROM provider_notification n
-          WHERE n.job_id = c.job_id AND n.call_index = c.call_index
-          ORDER BY n.received_at DESC LIMIT 1) AS "notifiedId"
-      FROM provider_call c WHERE c.job_id = ${jobId} ORDER BY c.call_index`);
+    const calls = await readCalls([jobId]);
     return Promise.all(calls.map((call) => checkCall(deps.providers.get(call.provider), call)));
   };
 }
 
-async function checkCall(provider: Provider | undefined, call: RecordedCall): Promise<CallFinding> {
+async function checkCall(provider: Provider | undefined, call: JobCall): Promise<CallFinding> {
   const operation = findOperation(provider, call);
   const createFinding = (verdict: CallStatus, message: string): CallFinding => ({
-    callIndex: call.callIndex,
+    callIndex: call.index,
     provider: call.provider,
     verdict,
     operation,
@@ -108,27 +91,14 @@ async function checkCall(provider: Provider | undefined, call: RecordedCall): Pr
  * Returns the provider operation of a call from its record, or creates it from the id in a verified
  * notification. Returns null if the call has neither.
  */
-function findOperation(
-  provider: Provider | undefined,
-  call: RecordedCall,
-): ProviderOperation | null {
+function findOperation(provider: Provider | undefined, call: JobCall): ProviderOperation | null {
   if (call.operation) return call.operation;
-  if (!provider?.operations || call.notifiedId === null || call.providerEndpoint === null)
+  if (!provider?.operations || call.notifiedOperationId === null || call.providerEndpoint === null)
     return null;
-  return provider.operations.adopt(call.providerEndpoint, call.notifiedId);
+  return provider.operations.adopt(call.providerEndpoint, call.notifiedOperationId);
 }
 
 export type CallChecker = ReturnType<typeof createCallChecker>;
-
-/** Schema of a call of a listed job. */
-export const listedCall = z.object({
-  index: z.int(),
-  provider: z.string(),
-  state: z.string(),
-  operation: providerOperation.nullable(),
-  /** Time of the first notification after the end of the workflow; null if none arrived. */
-  lateNotificationAtMs: z.number().nullable(),
-});
 
 /**
  * Schema of a job whose credits, or a part of them, were released although the outcome of a call is
@@ -142,9 +112,8 @@ export const jobWithUnknownOutcome = z.object({
   errorCode: z.string(),
   creditsMicro: z.number(),
   releasedAtMs: z.number(),
-  calls: z.array(listedCall),
 });
-type JobWithUnknownOutcome = z.infer<typeof jobWithUnknownOutcome>;
+type JobWithUnknownOutcome = z.infer<typeof jobWithUnknownOutcome> & { calls: readonly JobCall[] };
 
 /**
  * Schema of two numbers of jobs. `verifying`: jobs whose outcome is being verified. `released`:
@@ -158,26 +127,26 @@ export const outcomeCounts = z.object({
 
 /** Creates the functions that read jobs whose credits were released with an unknown outcome. */
 export function createUnknownOutcomes(pool: DatabasePool) {
+  const readCalls = createReadCalls(pool);
   return {
     /** Lists the jobs, newest first. */
-    list: (page: {
+    async list(page: {
       beforeId: string | undefined;
       limit: number;
-    }): Promise<readonly JobWithUnknownOutcome[]> => {
+    }): Promise<JobWithUnknownOutcome[]> {
       const before = page.beforeId ?? null;
-      return pool.any(sql.type(jobWithUnknownOutcome)`
+      const jobs = await pool.any(sql.type(jobWithUnknownOutcome)`
         SELECT j.id AS "jobId", j.organization_id AS "organizationId", j.type, j.model,
           j.unknown_outcome AS "errorCode", r.amount - coalesce(r.charged, 0) AS "creditsMicro",
-          j.completed_at AS "releasedAtMs",
-          coalesce((SELECT jsonb_agg(jsonb_build_object('index', c.call_index,
-              'provider', c.provider, 'state', c.state, 'operation', c.operation,
-              'lateNotificationAtMs', (SELECT unix_ms(min(n.received_at)) FROM provider_notification n
-                WHERE n.job_id = c.job_id AND n.call_index = c.call_index AND n.state = 'late'))
-              ORDER BY c.call_index)
-            FROM provider_call c WHERE c.job_id = j.id), '[]') AS calls
+          j.completed_at AS "releasedAtMs"
         FROM job j JOIN reservation r ON r.id = j.id
         WHERE j.unknown_outcome IS NOT NULL AND (${before}::text IS NULL OR j.id < ${before}::text)
         ORDER BY j.id DESC LIMIT ${page.limit}`);
+      const calls = await readCalls(jobs.map(({ jobId }) => jobId));
+      return jobs.map((job) => ({
+        ...job,
+        calls: calls.filter(({ jobId }) => jobId === job.jobId),
+      }));
     },
     counts: () =>
       pool.one(sql.type(outcomeCounts)`SELECT

@@ -3,25 +3,16 @@ import type { Client } from '@temporalio/client';
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
-import { formatDuration } from './job-statement.ts';
-import { pipelineStepId } from '../../domain/job-record.ts';
-import { stepOfCall } from './job-reads.ts';
-import { describeFailingTask, readWorkflow, type JobWorkflow } from './job-workflow.ts';
+import { formatAgo } from '../../domain/durations.ts';
+import {
+  describeFailures,
+  readWorkflow,
+  type WorkflowState,
+} from '../executions/workflow-state.ts';
+import { createReadCalls, describeCall, type JobCall } from './job-calls.ts';
 
-const openCall = z.object({
-  index: z.number(),
-  step: pipelineStepId,
-  provider: z.string(),
-  state: z.enum(['waiting', 'begun', 'not_accepted', 'accepted', 'answered', 'unknown']),
-  providerRequestId: z.string().nullable(),
-  sinceMs: z.number(),
-  updatedAtMs: z.number(),
-  paused: z.object({ actor: z.string(), reason: z.string(), sinceMs: z.number() }).nullable(),
-});
-type OpenCall = z.infer<typeof openCall>;
-
-/** Schema of an open reservation with its calls. */
-export const openReservationWithCalls = z.object({
+/** Schema of an open reservation. */
+export const openReservation = z.object({
   id: z.string(),
   kind: z.enum(['studio', 'chat']),
   organizationId: z.string(),
@@ -34,13 +25,12 @@ export const openReservationWithCalls = z.object({
   verifying: z.boolean().nullable(),
   /** Bulk job whose item the job is; null for other jobs. */
   bulkId: z.string().nullable(),
-  calls: z.array(openCall),
 });
-type OpenReservationWithCalls = z.infer<typeof openReservationWithCalls>;
+type OpenReservation = z.infer<typeof openReservation>;
 
 /** Open reservation, with the state of its workflow and the reasons why it is open. */
-export interface StuckReservation extends OpenReservationWithCalls {
-  owner: JobWorkflow | null;
+export interface StuckReservation extends OpenReservation {
+  owner: WorkflowState | null;
   /** Reasons in this order: the workflow, the deadline, the calls, the failing workflow task or activities, the bulk job. */
   reasons: string[];
 }
@@ -61,63 +51,59 @@ const selectReservations = (where: FragmentSqlToken): FragmentSqlToken => sql.fr
     coalesce(j.model, r.model) AS model, r.amount AS "creditsMicro",
     r.created_at AS "createdAtMs", j.deadline_at AS "deadlineAtMs",
     r.owner_missing_at AS "ownerMissingAtMs", j.verifying,
-    (SELECT bulk_id FROM bulk_item WHERE job_id = r.id LIMIT 1) AS "bulkId",
-    coalesce((SELECT jsonb_agg(jsonb_build_object('index', c.call_index,
-        'step', ${stepOfCall},
-        'provider', c.provider, 'state', c.state, 'providerRequestId', c.provider_request_id,
-        'sinceMs', unix_ms(c.begun_at), 'updatedAtMs', unix_ms(c.updated_at), 'paused',
-        CASE WHEN p.provider IS NOT NULL THEN jsonb_build_object('actor', p.actor,
-          'reason', p.reason, 'sinceMs', unix_ms(p.paused_at)) END) ORDER BY c.call_index)
-      FROM provider_call c LEFT JOIN provider_pause p ON p.provider = c.provider
-      WHERE c.job_id = r.id), '[]') AS calls
+    (SELECT bulk_id FROM bulk_item WHERE job_id = r.id LIMIT 1) AS "bulkId"
   FROM reservation r LEFT JOIN job j ON j.id = r.id
   WHERE r.state = 'reserved' AND ${where}`;
 
 /** Creates the functions that read open reservations and the states of their workflows. */
-export function createStuckJobs(deps: { pool: DatabasePool; client: Client }) {
-  async function addReasons(row: OpenReservationWithCalls): Promise<StuckReservation> {
-    const owner =
-      row.kind === 'studio' ? await readWorkflow(deps.client, row.id).catch(() => null) : null;
-    return { ...row, owner, reasons: findReasons(row, owner, Date.now()) };
+export function createStuckJobs({ pool, client }: { pool: DatabasePool; client: Client }) {
+  const readCalls = createReadCalls(pool);
+
+  async function addReasons(rows: readonly OpenReservation[]): Promise<StuckReservation[]> {
+    const calls = Map.groupBy(await readCalls(rows.map(({ id }) => id)), ({ jobId }) => jobId);
+    return Promise.all(
+      rows.map(async (row) => {
+        const owner =
+          row.kind === 'studio' ? await readWorkflow(client, row.id).catch(() => null) : null;
+        return { ...row, owner, reasons: findReasons(row, calls.get(row.id) ?? [], owner) };
+      }),
+    );
   }
 
   return {
     async list({ organizationId, olderThanMs, limit }: StuckListing): Promise<StuckReservation[]> {
       const owner = organizationId ?? null;
-      const rows = await deps.pool.any(sql.type(
-        openReservationWithCalls,
-      )`${selectReservations(sql.fragment`
+      const rows = await pool.any(sql.type(openReservation)`${selectReservations(sql.fragment`
           (${owner}::text IS NULL OR r.organization_id = ${owner}::text)
           AND (r.created_at < clock_timestamp() - ${olderThanMs} * interval '1 millisecond'
             OR j.deadline_at < clock_timestamp() OR j.verifying
             OR r.owner_missing_at IS NOT NULL)`)}
         ORDER BY r.created_at, r.id LIMIT ${limit}`);
-      return Promise.all(rows.map(addReasons));
+      return addReasons(rows);
     },
     /**
      * Returns an open reservation with the reasons why it is open; null if it is settled or does
      * not exist.
      */
     async find(id: string): Promise<StuckReservation | null> {
-      const row = await deps.pool.maybeOne(
-        sql.type(openReservationWithCalls)`${selectReservations(sql.fragment`r.id = ${id}`)}`,
+      const rows = await pool.any(
+        sql.type(openReservation)`${selectReservations(sql.fragment`r.id = ${id}`)}`,
       );
-      return row && addReasons(row);
+      return (await addReasons(rows))[0] ?? null;
     },
   };
 }
 
 /** Describes why a reservation is still open. */
 function findReasons(
-  reservation: OpenReservationWithCalls,
-  owner: JobWorkflow | null,
-  nowMs: number,
+  reservation: OpenReservation,
+  calls: readonly JobCall[],
+  owner: WorkflowState | null,
 ): string[] {
   if (reservation.kind === 'chat')
     return [
       'an open chat: it is settled when it ends or, if its process crashes, at its last checkpoint',
     ];
-  const formatAgo = (timeMs: number): string => `${formatDuration(nowMs - timeMs)} ago`;
   const reasons: string[] = [];
   if (owner === null)
     reasons.push('Temporal is unreachable, so the state of its workflow is unknown');
@@ -136,62 +122,18 @@ function findReasons(
           : `the sweeper found no workflow ${foundAgo} and will release the reservation soon`,
     );
   }
-  if (reservation.deadlineAtMs !== null && reservation.deadlineAtMs < nowMs) {
+  if (reservation.deadlineAtMs !== null && reservation.deadlineAtMs < Date.now()) {
     reasons.push(`deadline passed ${formatAgo(reservation.deadlineAtMs)}`);
   }
-  const unfinishedCalls = reservation.calls.filter((call) => call.state !== 'answered');
+  const unfinishedCalls = calls.filter((call) => call.state !== 'answered');
   reasons.push(
-    ...unfinishedCalls.map((call) => describeCall(call, reservation.verifying === true, formatAgo)),
+    ...unfinishedCalls.map(
+      (call) => describeCall(call, reservation.verifying === true).forOperators,
+    ),
   );
-  if (reservation.calls.length === 0) reasons.push('no call has been sent');
+  if (calls.length === 0) reasons.push('no call has been sent');
   else if (unfinishedCalls.length === 0)
     reasons.push('all calls have results, but the job is not settled');
   const bulk = reservation.bulkId === null ? [] : [`it is an item of ${reservation.bulkId}`];
-  return [...reasons, ...listRetryReasons(owner), ...bulk];
-}
-
-/**
- * Describes the failing workflow task, or the activities that Temporal retries, except the wait for a
- * paused provider, which the state of the call describes.
- */
-function listRetryReasons(owner: JobWorkflow | null): string[] {
-  const { failingTask } = owner ?? {};
-  if (failingTask) return [describeFailingTask(failingTask)];
-  const retries = (owner?.retries ?? []).filter(({ activity }) => activity !== 'awaitResume');
-  return retries.map(({ activity, failures, lastError }) => {
-    const times = failures === 1 ? 'once' : `${failures} times`;
-    return `activity ${activity} failed ${times} and is retried; last error: ${lastError}`;
-  });
-}
-
-/** Describes the state of a call. `formatAgo` formats a Unix time as the time since then. */
-function describeCall(
-  call: OpenCall,
-  verifying: boolean,
-  formatAgo: (timeMs: number) => string,
-): string {
-  const { provider, providerRequestId } = call;
-  const name =
-    call.step === null ? `call ${call.index + 1}` : `call ${call.index + 1} (${call.step})`;
-  const requestId = providerRequestId === null ? '' : ` (${providerRequestId})`;
-  switch (call.state) {
-    case 'waiting':
-      return call.paused
-        ? `${name} is waiting: ${provider} was paused ${formatAgo(call.paused.sinceMs)} by ${call.paused.actor}: ${call.paused.reason}`
-        : `${name} is waiting: ${provider} was paused and has been resumed`;
-    case 'begun':
-      return `${name}: the submit to ${provider} began ${formatAgo(call.sinceMs)}`;
-    case 'unknown':
-      return `${name} has an unknown outcome: the submit to ${provider} ${formatAgo(call.sinceMs)} ended without a request id or a stored result`;
-    case 'not_accepted':
-      return `${name} was not accepted by ${provider} ${formatAgo(call.updatedAtMs)} and will be sent again`;
-    case 'accepted':
-      return verifying
-        ? `${name} has an unknown outcome: ${provider}${requestId} has not reported it; last checked ${formatAgo(call.updatedAtMs)}`
-        : `${name} was submitted to ${provider}${requestId} ${formatAgo(call.sinceMs)}; its result is not stored`;
-    case 'answered':
-      return `${name}: the result is stored`;
-    default:
-      return call.state satisfies never;
-  }
+  return [...reasons, ...(owner ? describeFailures(owner) : []), ...bulk];
 }

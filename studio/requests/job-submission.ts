@@ -10,7 +10,7 @@ import type { Webhooks } from '../../webhooks/webhooks.ts';
 import { respondsWith202 } from '../capabilities/capability.ts';
 import type { Admission } from '../jobs/admission.ts';
 import type { JobRecord } from '../jobs/job-reads.ts';
-import type { JobSubscription, JobWaits } from '../jobs/job-updates.ts';
+import type { Subscription, Waits } from '../executions/updates.ts';
 import type { PricingServices } from './estimates.ts';
 import { completePlan } from './planner.ts';
 import {
@@ -23,7 +23,7 @@ import {
 /** Services that submit a request. */
 interface Services extends PricingServices {
   admission: Admission;
-  jobWaits: JobWaits;
+  jobWaits: Waits<JobRecord>;
   claims: Claims;
   webhooks: Webhooks;
 }
@@ -71,7 +71,7 @@ export async function startJob(submission: Submission, services: Services): Prom
     jobId,
     replayed,
     async awaitEnd() {
-      const awaited = { organizationId, jobId, updates, signal };
+      const awaited = { organizationId, id: jobId, updates, signal };
       const job = await services.jobWaits.awaitEnd(awaited, waitMs);
       if (!job) {
         throw new GatewayError('SERVICE_UNAVAILABLE', 'The job could not be started.', {
@@ -103,7 +103,7 @@ async function admit(
   submission: Submission,
   { claim, plan: unmeasured }: { claim: HeldClaim; plan: DraftPlan },
   services: Services,
-): Promise<JobSubscription> {
+): Promise<Subscription> {
   const { caller, requestId, capability, parsedRequest, countCopied: countBytes } = submission;
   const { organizationId } = caller;
   const { config, admission, webhooks, storage } = services;

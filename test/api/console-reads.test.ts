@@ -30,11 +30,11 @@ const readTimeline = async (jobId: string) =>
 const readSteps = async (jobId: string) =>
   (await readTimeline(jobId)).steps.map(({ name, state }) => `${name} ${state}`);
 
-/** Reads events until the test or the stream ends. */
-async function follow({ key }: { key: string }) {
+/** Reads the events of all jobs, or of one, until the test or the stream ends. */
+async function follow({ key }: { key: string }, path = 'events') {
   const stop = new AbortController();
   onTestFinished(() => stop.abort());
-  const { status, headers, body } = await fetch(`${gateway.url}/api/v1/studio/jobs/events`, {
+  const { status, headers, body } = await fetch(`${gateway.url}/api/v1/studio/jobs/${path}`, {
     headers: { authorization: `Bearer ${key}` },
     signal: stop.signal,
   });
@@ -97,8 +97,14 @@ describe('GET /studio/jobs/events', () => {
     await gateway.call(`/api/v1/api-keys/${second.keyId}`, { method: 'DELETE' });
     await until(() => revoked.state.ended);
     expect(first.state.ended).toBe(false);
+    const jobId = await start(gateway.caller, { prompt: '[[slow:600s]] a followed tree' });
+    const single = await follow(gateway.caller, `${jobId}/events`);
     gateway.api.updates.interrupt();
     await until(() => first.state.ended);
+    // The job is read at every tick, so its stream misses nothing.
+    await gateway.sandbox.clearFaults();
+    await until(() => single.state.ended);
+    expect(single.seen.at(-1)).toMatchObject({ jobId, status: 'completed' });
     expect((await follow(await gateway.newKey({ scopes: ['chat'] }))).status).toBe(403);
   });
 });

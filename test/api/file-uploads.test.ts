@@ -8,6 +8,7 @@ import { json } from 'node:stream/consumers';
 import { crc32 } from 'node:zlib';
 import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import type { UploadUrl } from '../../api/endpoints/upload-urls.ts';
 import { checkObject } from '../../storage/uploads.ts';
@@ -531,6 +532,11 @@ describe('uploads that never arrived', () => {
     const upload = await uploads.find(crashed.fileId);
     const checked = upload && checkObject(deps as unknown as UploadsDeps, upload);
     await expect(checked).rejects.toThrow('away');
+    // So does the check of a busy gateway.
+    const open = () => Promise.reject(new GatewayError('SERVICE_UNAVAILABLE'));
+    const busy = { ...gateway.api.services, storage: { ...storage, open } };
+    const rechecked = upload && checkObject(busy as unknown as UploadsDeps, upload);
+    await expect(rechecked).rejects.toMatchObject({ code: 'SERVICE_UNAVAILABLE' });
     await uploads.sweep();
     expect(await readRow(never.fileId)).toBeUndefined();
     expect(await readRow(recent.fileId)).toMatchObject({ completed: false });

@@ -154,6 +154,7 @@ describe('generating a picture', () => {
     expect(messages.join('\n')).toMatch(/ generating.*, about \d+ s left/);
     expect(job).toMatchObject({ status: 'completed', billing: { state: 'charged', charged: 3.9 } });
     const link = content.find(({ type }) => type === 'resource_link');
+    expect(link).toMatchObject({ name: 'slow-5s-a-lighthouse-for-a-model-1.png' });
     const bytes = await download(link?.type === 'resource_link' ? link.uri : '');
     const picture = content.find(({ type }) => type === 'image');
     expect(picture).toMatchObject({ mimeType: 'image/png', data: bytes.toString('base64') });

@@ -3,6 +3,7 @@
  * a Studio job: a workflow with its ledger entry, one submit at the provider, charged once.
  */
 import { APIError, toFile, type OpenAI } from 'openai';
+import sharp from 'sharp';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { toCapabilityFields } from '../../api/endpoints/openai/image-requests.ts';
 import { transcriptFormats } from '../../api/endpoints/openai/transcript-formats.ts';
@@ -164,13 +165,15 @@ describe('/images/generations', () => {
 });
 
 describe('/images/edits', () => {
-  const file = (name = 'photo.png') => toFile(picture, name, { type: 'image/png' });
+  const file = (name = 'photo.png', bytes = picture) => toFile(bytes, name, { type: 'image/png' });
 
   it('edits the pictures from the form', async () => {
+    // A mask of OpenAI is transparent where the picture is edited.
+    const mask = await sharp(picture).removeAlpha().ensureAlpha(0).png().toBuffer();
     const { data } = await clients.openai.images.edit({
       model: 'gpt-image-2',
       image: [await file('a.png'), await file('b.png')],
-      mask: await file('mask.png'),
+      mask: await file('mask.png', mask),
       prompt: 'add a red hat',
       quality: 'low',
     });

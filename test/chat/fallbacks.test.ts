@@ -14,6 +14,18 @@ const gateway = useGateway({ settled: 'last', env: { CHAT_ANSWER_TIMEOUT_MS: '30
 let caller: TestCaller;
 afterEach(() => gateway.sandbox.clearFaults());
 
+/** Returns the calls with unknown cost, and their estimated cost in USD. */
+async function readUnknownCosts(): Promise<{ calls: number; usd: number }> {
+  const { chatUnknownCostCalls, chatUnknownCostUsd } = gateway.api.services.telemetry.metrics;
+  const [calls, usd] = await Promise.all(
+    [chatUnknownCostCalls, chatUnknownCostUsd].map(async (metric) => {
+      const { values } = await metric.get();
+      return values.reduce((sum, { value }) => sum + value, 0);
+    }),
+  );
+  return { calls: calls ?? 0, usd: usd ?? 0 };
+}
+
 /** Sends a chat of a new caller with three models, of which the first has these faults. */
 async function send(faults: string) {
   await gateway.sandbox.inject({ match: '"gpt-4o"', faults });
@@ -26,7 +38,9 @@ describe('the next model responds and is charged', () => {
   it.each(['fail:429', 'fail:500', 'fail:503', 'fail:400', 'fail:404'])(
     'after %s',
     async (fault) => {
+      const before = await readUnknownCosts();
       const { status, body } = await send(fault);
+      expect(await readUnknownCosts()).toEqual(before);
       expect([status, body]).toMatchObject([
         200,
         {
@@ -96,6 +110,7 @@ describe('no other model is called', () => {
       await gateway.sandbox.inject({ match: '"gpt-4o"', faults: fault });
       caller = await gateway.newCaller({ credits: 1000 });
       const content = `only once ${fault}`;
+      const before = await readUnknownCosts();
       const leaving = AbortSignal.timeout(2000);
       const body = { model: 'gpt-4o', models: ['gpt-5-mini'], messages: say(content) };
       const answer = await postChat(gateway, caller, { body, signal: leaving }).catch(() => null);
@@ -103,6 +118,11 @@ describe('no other model is called', () => {
       await untilAllSettled(gateway, caller);
       const received = await gateway.sandbox.chatRequests(content);
       expect(received.map(({ model }) => model)).not.toContain('gpt-5-mini');
+      const [chat] = await readChats(gateway, caller);
+      const after = await readUnknownCosts();
+      // The call is in exactly one metric: its charge, or its unknown cost.
+      expect(after.calls - before.calls).toBe(chat?.state === 'charged' ? 0 : 1);
+      if (chat?.state === 'released') expect(after.usd).toBeGreaterThan(before.usd);
     },
     20_000,
   );

@@ -4,7 +4,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, it } from 'vitest';
 import { packAiSdk, packPython, packTypescript } from '../../dev/clients/pack.ts';
 import { root, run } from '../../dev/clients/tools.ts';
-import { installPython } from '../../dev/stack/tools.ts';
+import { createPythonEnvironment, installPython } from '../../dev/stack/tools.ts';
 
 /** Time limit of an installation, because the first run downloads the tools. */
 export const installMs = 900_000;
@@ -92,8 +92,6 @@ export async function installAiSdk(place: string): Promise<void> {
 /** Packs the Python client and installs its wheel for a Python of its own. Returns that Python. */
 export async function installPythonClient(place: string): Promise<string> {
   const { wheel } = await packPython(join(place, 'packed-python'));
-  await run('python3', ['-m', 'venv', join(place, 'python')]);
-  const bin = join(place, 'python', 'bin');
-  await run(join(bin, 'pip'), ['install', '--quiet', '--retries', '1', wheel]);
-  return join(bin, 'python');
+  await createPythonEnvironment(join(place, 'python'), [wheel]);
+  return join(place, 'python', 'bin', 'python');
 }

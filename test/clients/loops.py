@@ -1,4 +1,6 @@
-"""Tool loops of Python's clients: `loops.py <gateway url> <key> <model>` prints each answer as JSON.
+"""Tool loops of Python's clients: `loops.py <gateway url> <key> <model> [frameworks]` prints each answer as JSON.
+
+With `frameworks`, also of packages that wrap the clients of OpenAI and Anthropic; they take seconds to load.
 
 The model calls a tool twice and then answers; instructor reads structured answers. A rejected
 request raises an exception of the client, which ends the program.
@@ -9,16 +11,12 @@ import json
 import os
 import sys
 
-url, key, model = sys.argv[1:]
+url, key, model, *options = sys.argv[1:]
 # Without this setting, LiteLLM loads its price list from the network.
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
-import agents
 import anthropic
-import instructor
-import litellm
 import openai
-from langchain_openai import OpenAIEmbeddings
 from pydantic import BaseModel
 
 QUESTION = "[[tool-rounds:2]] [[preface]] how is the tide"
@@ -92,6 +90,8 @@ def run_anthropic() -> str:
 
 
 def run_litellm(provider: str, base: str) -> str:
+    import litellm
+
     return run_chat_loop(
         lambda messages: litellm.completion(
             model=f"{provider}/{model}",
@@ -109,9 +109,11 @@ class Tide(BaseModel):
     place: str
 
 
-def run_instructor(mode: instructor.Mode) -> str:
+def run_instructor(mode: str) -> str:
     """Reads a structured answer, whose schema is a tool in mode TOOLS."""
-    tide = instructor.from_openai(client, mode=mode).chat.completions.create(
+    import instructor
+
+    tide = instructor.from_openai(client, mode=instructor.Mode[mode]).chat.completions.create(
         model=model,
         response_model=Tide,
         messages=[{"role": "user", "content": "the tide"}],
@@ -120,12 +122,14 @@ def run_instructor(mode: instructor.Mode) -> str:
     return tide.place
 
 
-async def run_agents(model_class) -> str:
+async def run_agents(model_class: str) -> str:
+    import agents
+
     agents.set_tracing_disabled(True)
     async with openai.AsyncOpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0) as own:
         agent = agents.Agent(
             name="harbour",
-            model=model_class(model=model, openai_client=own),
+            model=getattr(agents, model_class)(model=model, openai_client=own),
             tools=[agents.function_tool(look_up)],
         )
         return (await agents.Runner.run(agent, QUESTION, max_turns=TURNS_MAX)).final_output
@@ -133,6 +137,9 @@ async def run_agents(model_class) -> str:
 
 def embed() -> dict[str, int]:
     """Returns the sizes of the vectors that each client receives with its default settings."""
+    import litellm
+    from langchain_openai import OpenAIEmbeddings
+
     texts = ["a pier", "a harbour"]
     own = openai.OpenAI(base_url=f"{url}/v1", api_key=key, max_retries=0).embeddings
     tokens = own.create(model="text-embedding-3-small", input=[[64, 7], [9]]).data
@@ -154,16 +161,21 @@ def embed() -> dict[str, int]:
     }
 
 
+def run_frameworks() -> dict:
+    return {
+        "litellm, openai/": run_litellm("openai", f"{url}/v1"),
+        "litellm, anthropic/": run_litellm("anthropic", url),
+        "instructor, TOOLS": run_instructor("TOOLS"),
+        "instructor, JSON_SCHEMA": run_instructor("JSON_SCHEMA"),
+        "openai-agents": asyncio.run(run_agents("OpenAIResponsesModel")),
+        "openai-agents, chat completions": asyncio.run(run_agents("OpenAIChatCompletionsModel")),
+        "vectors": embed(),
+    }
+
+
 answers = {
     "openai": run_openai(),
     "openai, Responses API": run_openai_responses(),
     "anthropic": run_anthropic(),
-    "litellm, openai/": run_litellm("openai", f"{url}/v1"),
-    "litellm, anthropic/": run_litellm("anthropic", url),
-    "instructor, TOOLS": run_instructor(instructor.Mode.TOOLS),
-    "instructor, JSON_SCHEMA": run_instructor(instructor.Mode.JSON_SCHEMA),
-    "openai-agents": asyncio.run(run_agents(agents.OpenAIResponsesModel)),
-    "openai-agents, chat completions": asyncio.run(run_agents(agents.OpenAIChatCompletionsModel)),
-    "vectors": embed(),
 }
-print(json.dumps(answers))
+print(json.dumps(answers | (run_frameworks() if "frameworks" in options else {})))

@@ -15,30 +15,41 @@ beforeAll(async () => {
 
 const toolAnswer = 'The tool said: high at high at how is the tide';
 
-it.for(['gemini-3.5-flash', 'claude-sonnet-5', 'gpt-5-mini'])(
-  'run to their answers with %s, and are charged for each turn',
-  { timeout: 300_000 },
-  async (model, { skip }) => {
+const ofClients = {
+  openai: toolAnswer,
+  'openai, Responses API': toolAnswer,
+  anthropic: toolAnswer,
+};
+const ofFrameworks = {
+  'litellm, openai/': toolAnswer,
+  'litellm, anthropic/': toolAnswer,
+  'instructor, TOOLS': 'the tide',
+  'instructor, JSON_SCHEMA': 'the tide',
+  'openai-agents': toolAnswer,
+  'openai-agents, chat completions': toolAnswer,
+  vectors: { openai: 3072, 'openai, tokens': 1536, litellm: 1024, langchain: 3072 },
+};
+
+it.concurrent.for([
+  { model: 'gemini-3.5-flash', options: [], expected: ofClients, chats: 3 * 3 },
+  { model: 'gpt-5-mini', options: [], expected: ofClients, chats: 3 * 3 },
+  {
+    // Its protocol is the one that the frameworks do not speak themselves.
+    model: 'claude-sonnet-5',
+    options: ['frameworks'],
+    expected: { ...ofClients, ...ofFrameworks },
+    chats: 7 * 3 + 2 + 4,
+  },
+])(
+  'run to their answers with $model $options, and are charged for each turn',
+  { timeout: 600_000 },
+  async ({ model, options, expected, chats: count }, { skip }) => {
     if (missing !== null) skip(missing);
     const caller = await gateway.newCaller({ credits: 1000 });
     const program = join(root, 'test', 'clients', 'loops.py');
-    const { stdout } = await run(python, [program, gateway.url, caller.key, model]);
-    const answers: Record<string, unknown> = JSON.parse(stdout);
-    expect(answers).toEqual({
-      openai: toolAnswer,
-      'openai, Responses API': toolAnswer,
-      anthropic: toolAnswer,
-      'litellm, openai/': toolAnswer,
-      'litellm, anthropic/': toolAnswer,
-      'instructor, TOOLS': 'the tide',
-      'instructor, JSON_SCHEMA': 'the tide',
-      'openai-agents': toolAnswer,
-      'openai-agents, chat completions': toolAnswer,
-      vectors: { openai: 3072, 'openai, tokens': 1536, litellm: 1024, langchain: 3072 },
-    });
+    const { stdout } = await run(python, [program, gateway.url, caller.key, model, ...options]);
+    expect(JSON.parse(stdout)).toEqual(expected);
     const chats = await untilAllSettled(gateway, caller);
-    expect(chats.map(({ state }) => state)).toEqual(
-      Array.from({ length: 7 * 3 + 2 + 4 }, () => 'charged'),
-    );
+    expect(chats.map(({ state }) => state)).toEqual(Array.from({ length: count }, () => 'charged'));
   },
 );

@@ -58,6 +58,7 @@ describe('the alert rules', () => {
     bulksOpen: 0,
     bulksPaused: 0,
     bulksHanging: 0,
+    providersPaused: 0,
   };
   const queue = { name: 'studio', task: 'workflow', pollers: 1, backlogAgeSeconds: 60 };
   const audit = { scope: 'changes', findings: 0, entries: 1, reservations: 1 } as const;
@@ -74,6 +75,8 @@ describe('the alert rules', () => {
     [[], { queues: null }],
     [['JobsOverdue'], { counts: { ...counts, jobsOverdue: 1 } }],
     [['ReservationStuck'], { counts: { ...counts, reservationOverdueSeconds: 901 } }],
+    [['ProviderPaused'], { counts: { ...counts, providersPaused: 1 } }],
+    [['CallerWebhookLate'], { counts: { ...counts, callerWebhookAgeSeconds: 3601 } }],
     [['BulkJobHangs'], { counts: { ...counts, bulksHanging: 1 } }],
     [['ChatReservationStuck'], { chatAgeSeconds: 1801 }],
     [['OutcomeUnknown'], { unknownLastHour: 1 }],

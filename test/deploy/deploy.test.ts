@@ -508,9 +508,4 @@ describe('the Helm chart', () => {
   it('contains the alerts of deploy/prometheus, not a copy of them', () => {
     expect(readlinkSync(`${root}deploy/helm/alerts.yml`)).toBe('../prometheus/alerts.yml');
   });
-
-  it('has the version of the project', () => {
-    const { version } = JSON.parse(read('package.json')) as { version: string };
-    expect(parse(read('deploy/helm/Chart.yaml'))).toMatchObject({ appVersion: version });
-  });
 });

@@ -4,6 +4,7 @@
  */
 import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
+import pRetry from 'p-retry';
 import type { LoggedCall } from '../../ledger/audit.ts';
 import { createCalls } from './calls.ts';
 import type { FaultStack } from './stack.ts';
@@ -71,7 +72,11 @@ export async function runBulkRound(
     return { items, completed: 0, failed: 0, violations: [found] };
   }
   const { completed, failed } = bulk.counts;
-  violations.push(...(await checkItems(stack, bulk, { items, tag })));
+  const ended = bulk;
+  // The bulk job may end while a killed server is away.
+  violations.push(
+    ...(await pRetry(() => checkItems(stack, ended, { items, tag }), { retries: 20, factor: 1 })),
+  );
   return { items, completed, failed, violations };
 }
 

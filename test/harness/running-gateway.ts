@@ -169,10 +169,14 @@ function createSpawner(env: Record<string, string>) {
   const children: ChildProcess[] = [];
   const apis: Api[] = [];
   return {
-    /** Starts another process of this gateway (`api/main.ts` or `worker/main.ts`) and waits until it is ready. */
+    /**
+     * Starts another process of this gateway (`api/main.ts` or `worker/main.ts`) and waits until it is
+     * ready. Its log lines are added to `lines`, also before.
+     */
     async spawn(
       script: 'api' | 'worker',
       extra: Record<string, string> = {},
+      lines: LogLine[] = [],
     ): Promise<SpawnedProcess> {
       const child = fork(join(root, script, 'main.ts'), {
         stdio: ['ignore', 'pipe', 'pipe', 'ipc'],
@@ -184,7 +188,6 @@ function createSpawner(env: Record<string, string>) {
         errors.push(text);
         process.stderr.write(text);
       });
-      const lines: LogLine[] = [];
       createInterface({ input: child.stdout ?? assert.fail('stdout is a pipe') }).on(
         'line',
         (line) => lines.push(JSON.parse(line) as LogLine),

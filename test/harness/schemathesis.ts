@@ -3,17 +3,14 @@
  * could violate it.
  */
 import { execFile } from 'node:child_process';
-import { existsSync } from 'node:fs';
-import { rm, writeFile } from 'node:fs/promises';
+import { mkdtemp, rm, writeFile } from 'node:fs/promises';
+import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
+import { installPython } from '../../dev/stack/tools.ts';
 import { endpoints } from '../../api/endpoints/index.ts';
 
 const run = promisify(execFile);
-const version = '4.32.5';
-const directory = fileURLToPath(new URL(`../../.cache/schemathesis-${version}`, import.meta.url));
-const executable = `${directory}/bin/schemathesis`;
 
 /** Sends newline-delimited JSON, which Schemathesis does not know: the value in one line. */
 const hooks = `import json
@@ -25,12 +22,9 @@ def serialize(ctx, value):
     return json.dumps(value).encode()
 `;
 
-/** Installs Schemathesis if it is missing. */
-export async function installSchemathesis(): Promise<void> {
-  if (existsSync(executable)) return;
-  await run('python3', ['-m', 'venv', directory]);
-  await run(`${directory}/bin/pip`, ['install', '--quiet', `schemathesis==${version}`]);
-}
+/** Installs Schemathesis if it is missing; returns the path of its command. */
+export const installSchemathesis = async (): Promise<string> =>
+  join(await installPython('schemathesis', ['schemathesis==4.32.5']), 'schemathesis');
 
 /**
  * Status codes with which a valid request may be rejected, because its key, object or
@@ -144,6 +138,8 @@ interface Target {
   key: string;
   /** Id of another key of the same user. */
   otherKeyId: string;
+  /** Options that choose operations; without one, all. */
+  operations: string[];
   /** The number of requests that `fuzzing` makes for an operation. */
   examples: number;
   seed: string;
@@ -153,26 +149,36 @@ interface Target {
 export async function runSchemathesis(
   target: Target,
 ): Promise<{ failed: boolean; report: string }> {
-  const config = join(directory, `config-${process.pid}.toml`);
+  // Schemathesis also writes a cache to its working directory, and runs may overlap.
+  const place = await mkdtemp(join(tmpdir(), 'schemathesis-'));
+  const config = join(place, 'config.toml');
   await writeFile(config, formatConfiguration(target.otherKeyId));
-  await writeFile(join(directory, 'gateway_hooks.py'), hooks);
-  const { url, key, examples, seed } = target;
+  await writeFile(join(place, 'gateway_hooks.py'), hooks);
+  const { url, key, examples, seed, operations } = target;
   const phases = `--checks all --phases examples,coverage,fuzzing --max-examples ${examples}`;
   const options = `${phases} --seed ${seed} --request-timeout 300 --continue-on-failure --no-color`;
   const header = `Authorization: Bearer ${key}`;
-  const args = ['--config-file', config, 'run', url, '-H', header, ...options.split(' ')];
+  const args = [
+    '--config-file',
+    config,
+    'run',
+    url,
+    '-H',
+    header,
+    ...options.split(' '),
+    ...operations,
+  ];
   try {
-    // Schemathesis writes a cache to its working directory.
-    const { stdout } = await run(executable, args, {
-      cwd: directory,
+    const { stdout } = await run(await installSchemathesis(), args, {
+      cwd: place,
       maxBuffer: 64 * 1024 * 1024,
-      env: { ...process.env, PYTHONPATH: directory, SCHEMATHESIS_HOOKS: 'gateway_hooks' },
+      env: { ...process.env, PYTHONPATH: place, SCHEMATHESIS_HOOKS: 'gateway_hooks' },
     });
     return { failed: false, report: stdout };
   } catch (error) {
     const { stdout, stderr } = error as { stdout: string; stderr: string };
     return { failed: true, report: `${stdout}\n${stderr}` };
   } finally {
-    await rm(config, { force: true });
+    await rm(place, { force: true, recursive: true });
   }
 }

@@ -12,7 +12,7 @@ import { TestWorkflowEnvironment } from '@temporalio/testing';
 import { Worker } from '@temporalio/worker';
 import { expect, inject } from 'vitest';
 import type { Activities } from '../../activities/index.ts';
-import { describeJob } from '../../studio/jobs/admission.ts';
+import { describeWorkflow } from '../../studio/jobs/job-execution.ts';
 import { newId } from '../../domain/ids.ts';
 import {
   progressQuery,
@@ -234,7 +234,7 @@ export async function startScriptedJobs() {
     const calls: ActivityCall[] = [];
     const news = new EventEmitter();
     scripts.set(jobId, { script, calls, news });
-    const { typedSearchAttributes } = describeJob(plan);
+    const { typedSearchAttributes } = describeWorkflow(plan);
     const options = { workflowId: jobId, taskQueue: studioTaskQueue(prefix), args: [plan] };
     const handle = await env.client.workflow.start(plan.type, {
       ...options,

@@ -1,8 +1,8 @@
 /** Runs the sweeper in the process of the test, when the test needs a pass. */
 import { createRelays } from '../../process/services.ts';
 import type { Config } from '../../platform/config.ts';
-import { createBulkActions } from '../../studio/jobs/bulk-actions.ts';
-import { createBulkWorkflows } from '../../studio/bulk/bulk-workflow.ts';
+import { createActionRuns } from '../../studio/jobs/action-runs.ts';
+import { createBulkWorkflows } from '../../studio/bulk/bulk-execution.ts';
 import { sweep } from '../../worker/sweeper.ts';
 import type { TestGateway } from './gateway.ts';
 
@@ -15,7 +15,7 @@ export function sweepOnce(
   const { webhookRelay } = createRelays(services, client, config);
   const { pool, logger } = services;
   const bulkWorkflows = createBulkWorkflows({ pool, client, config, logger });
-  const bulkActions = createBulkActions({ pool, client, config, logger });
+  const actionRuns = createActionRuns({ pool, client, config, logger });
   const prepareServer = () => Promise.resolve();
   return sweep({
     config,
@@ -23,7 +23,7 @@ export function sweepOnce(
     client,
     webhookRelay,
     bulkWorkflows,
-    bulkActions,
+    actionRuns,
     prepareServer,
     workflowBuild: 'test',
   });

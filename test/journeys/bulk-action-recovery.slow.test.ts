@@ -1,26 +1,10 @@
 /** Bulk actions of operators end also when the worker is killed, the workflow is lost, or jobs reject them. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { operatorAction, useOwnGateway, type TestCaller } from '../harness/gateway.ts';
+import { useOwnGateway } from '../harness/gateway.ts';
+import { useBulkActions, type BulkActionBody } from './bulk-action-requests.ts';
 import { sweepOnce } from '../harness/sweeps.ts';
 import { until } from '../harness/until.ts';
-
-interface Progress {
-  bulkActionId: string;
-  status: string;
-  jobs: number;
-  applicable: number;
-  credits: number;
-  waiting: number;
-  done: number;
-  rejected: number;
-  rejections: { jobId: string; error: { code: string; message: string } }[];
-}
-interface Body {
-  data: Progress;
-  error: string;
-  details: { path: string; message: string }[];
-}
 
 const gateway = useOwnGateway({ worker: false }, 'last');
 let worker: Awaited<ReturnType<typeof gateway.spawn>>;
@@ -28,42 +12,8 @@ beforeAll(async () => {
   worker = await gateway.spawn('worker');
 });
 
-const path = '/api/admin/v1/bulk-actions';
-const send = (body: object, headers: Record<string, string> = {}) =>
-  gateway.call<Body>(path, {
-    key: gateway.config.ADMIN_API_KEY,
-    headers,
-    body: { ...operatorAction, ...body },
-  });
-async function start(body: object): Promise<string> {
-  const answer = await send({ dryRun: false, ...body });
-  expect(answer.status, JSON.stringify(answer.body)).toBe(202);
-  return answer.body.data.bulkActionId;
-}
-const read = async (id: string) => (await gateway.admin<Body>(`/bulk-actions/${id}`)).body.data;
-const untilEnded = (id: string) =>
-  until(async () => {
-    const state = await read(id);
-    return state.status === 'running' ? null : state;
-  });
-const run = async (body: object) => untilEnded(await start(body));
-const actionsOn = (subject: string) =>
-  gateway.database.query<{ action: string; actor: string; reason: string }>(
-    `SELECT action, actor, reason, details->>'bulkActionId' AS "bulkActionId" FROM admin_action
-     WHERE subject = $1 ORDER BY id`,
-    [subject],
-  );
-
-/** Starts jobs of a new organization, on which the provider works until they are canceled. */
-async function startJobs(count: number, prompt = '[[slow:900s]] a heron') {
-  const caller = await gateway.newCaller({ credits: 1000 });
-  const jobIds = await Promise.all(
-    Array.from({ length: count }, () => gateway.startImage({ prompt }, caller.key)),
-  );
-  return { caller, jobIds, filter: { organizationId: caller.organizationId } };
-}
-const finish = (jobIds: string[], { key }: TestCaller) =>
-  Promise.all(jobIds.map((jobId) => gateway.untilDone(jobId, key)));
+const { send, start, read, untilEnded, run, actionsOn, startJobs, finish } =
+  useBulkActions(gateway);
 
 describe('a bulk action', () => {
   it('refunds what is charged, once', async () => {
@@ -143,7 +93,7 @@ describe('a bulk action', () => {
       const ended = await untilEnded(id);
       expect(ended.status).toBe('canceled');
       expect(ended.waiting).toBeGreaterThan(0);
-      const canceled = await gateway.admin<Body>(`/bulk-actions/${id}/cancel`, {});
+      const canceled = await gateway.admin<BulkActionBody>(`/bulk-actions/${id}/cancel`, {});
       expect([canceled.status, canceled.body.data.status]).toEqual([200, 'canceled']);
     },
   );
@@ -153,7 +103,7 @@ describe('a bulk action', () => {
     await finish(jobIds, caller);
     const terminated = await start({ action: 'refund', filter, perSecond: 1 });
     await gateway.getWorkflow(terminated).terminate('a test');
-    const missing = newId('bulkAction');
+    const missing = newId('actionRun');
     await gateway.database.query(
       `WITH lost AS (INSERT INTO bulk_action (id, action, request, actor, reason, request_id)
          VALUES ($1, 'refund', '{"perSecond": 5}', 'olga', 'ticket 7', 'req_1') RETURNING id)

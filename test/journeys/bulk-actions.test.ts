@@ -1,64 +1,13 @@
 /** Bulk actions of operators: one recorded action on each chosen job, and the requests that start none. */
 import { describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import { operatorAction, useGateway, type TestCaller } from '../harness/gateway.ts';
-import { until, untilHolds } from '../harness/until.ts';
-
-interface Progress {
-  bulkActionId: string;
-  status: string;
-  jobs: number;
-  applicable: number;
-  credits: number;
-  waiting: number;
-  done: number;
-  rejected: number;
-  rejections: { jobId: string; error: { code: string; message: string } }[];
-}
-interface Body {
-  data: Progress;
-  error: string;
-  details: { path: string; message: string }[];
-}
+import { operatorAction, useGateway } from '../harness/gateway.ts';
+import { useBulkActions, type BulkActionProgress } from './bulk-action-requests.ts';
+import { untilHolds } from '../harness/until.ts';
 
 const gateway = useGateway();
 
-const path = '/api/admin/v1/bulk-actions';
-const send = (body: object, headers: Record<string, string> = {}) =>
-  gateway.call<Body>(path, {
-    key: gateway.config.ADMIN_API_KEY,
-    headers,
-    body: { ...operatorAction, ...body },
-  });
-async function start(body: object): Promise<string> {
-  const answer = await send({ dryRun: false, ...body });
-  expect(answer.status, JSON.stringify(answer.body)).toBe(202);
-  return answer.body.data.bulkActionId;
-}
-const read = async (id: string) => (await gateway.admin<Body>(`/bulk-actions/${id}`)).body.data;
-const untilEnded = (id: string) =>
-  until(async () => {
-    const state = await read(id);
-    return state.status === 'running' ? null : state;
-  });
-const run = async (body: object) => untilEnded(await start(body));
-const actionsOn = (subject: string) =>
-  gateway.database.query<{ action: string; actor: string; reason: string }>(
-    `SELECT action, actor, reason, details->>'bulkActionId' AS "bulkActionId" FROM admin_action
-     WHERE subject = $1 ORDER BY id`,
-    [subject],
-  );
-
-/** Starts jobs of a new organization, on which the provider works until they are canceled. */
-async function startJobs(count: number, prompt = '[[slow:900s]] a heron') {
-  const caller = await gateway.newCaller({ credits: 1000 });
-  const jobIds = await Promise.all(
-    Array.from({ length: count }, () => gateway.startImage({ prompt }, caller.key)),
-  );
-  return { caller, jobIds, filter: { organizationId: caller.organizationId } };
-}
-const finish = (jobIds: string[], { key }: TestCaller) =>
-  Promise.all(jobIds.map((jobId) => gateway.untilDone(jobId, key)));
+const { send, untilEnded, run, actionsOn, startJobs, finish } = useBulkActions(gateway);
 
 describe('a bulk action', () => {
   it('is a dry run by default; then it cancels and records each job, once per Idempotency-Key', async () => {
@@ -101,7 +50,7 @@ describe('a bulk action', () => {
         { action: 'job.cancel_requested', ...operatorAction, bulkActionId: id },
       ]);
     expect(await actionsOn(id)).toMatchObject([{ action: 'bulk_action.started' }]);
-    const list = await gateway.admin<{ data: Progress[] }>('/bulk-actions');
+    const list = await gateway.admin<{ data: BulkActionProgress[] }>('/bulk-actions');
     expect(list.body.data[0]).toMatchObject({ bulkActionId: id, status: 'completed' });
     // The search attribute is set at the end.
     const { status, typedSearchAttributes } = await gateway.getWorkflow(id).describe();

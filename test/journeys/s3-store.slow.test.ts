@@ -6,6 +6,9 @@ import sharp from 'sharp';
 import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import type { UploadUrl } from '../../api/endpoints/upload-urls.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { startHttpServer } from '../harness/http-server.ts';
+import type { LogLine } from '../harness/running-gateway.ts';
+import { until } from '../harness/until.ts';
 import { drawDisc, download } from '../harness/media.ts';
 import { putFile, signUpload } from '../harness/uploads.ts';
 import { findS3Server, startS3Server, type S3Server } from '../../dev/stack/s3-server.ts';
@@ -38,6 +41,10 @@ afterAll(async () => {
   await server?.stop();
 });
 
+/** Returns the header Content-Disposition with which the store serves a URL. */
+const readDisposition = (url: string) =>
+  new URL(url).searchParams.get('response-content-disposition');
+
 const put = async (signed: UploadUrl, body: Buffer = png): Promise<number> =>
   (await putFile(signed, body)).status;
 
@@ -57,6 +64,9 @@ describe.skipIf(!executable)('a gateway on S3', () => {
     expect(answer.status).toBe(200);
     const url = answer.body.data.images[0]?.url ?? '';
     expect(url.startsWith(`${server.endpoint}/${server.bucket}/`)).toBe(true);
+    expect(readDisposition(url)).toBe('inline; filename="a-jetty-1.png"');
+    const files = await gateway.call<{ data: { url: string }[] }>('/api/v1/storage/files');
+    expect(readDisposition(files.body.data[0]?.url ?? '')).toBe(readDisposition(url));
     expect((await sharp(await download(url)).metadata()).format).toBe('png');
     // The API serves no files itself.
     const key = new URL(url).pathname.replace(`/${server.bucket}/`, '');
@@ -125,7 +135,7 @@ describe.skipIf(!executable)('an API on S3 with credentials that AWS issues', ()
 
   it('signs read URLs itself, and redirects them to the store for a few minutes', async () => {
     const { data } = await post<{ data: { images: { url: string }[] } }>(path, {
-      prompt: 'a pier',
+      prompt: 'a pier at Århus',
     });
     const [image] = data.images;
     const fileUrl = image?.url ?? '';
@@ -136,6 +146,9 @@ describe.skipIf(!executable)('an API on S3 with credentials that AWS issues', ()
     const location = new URL(redirect.headers.get('location') ?? '');
     expect(location.origin).toBe(server.endpoint);
     expect(location.searchParams.get('X-Amz-Expires')).toBe('300');
+    expect(readDisposition(location.href)).toBe(
+      'inline; filename="a-pier-at-_rhus-1.png"; filename*=UTF-8\'\'a-pier-at-%C3%85rhus-1.png',
+    );
     expect(location.searchParams.get('X-Amz-Security-Token')).toBe('session');
     // rclone sends the range with the status 200.
     const file = await fetch(fileUrl, { headers: { range: 'bytes=1-3' } });
@@ -155,4 +168,52 @@ describe.skipIf(!executable)('an API on S3 with credentials that AWS issues', ()
     const own = `${url}/uploads/${signed.storagePath}`;
     expect((await fetch(own, { method: 'PUT', body: png })).status).toBe(403);
   });
+});
+
+describe.skipIf(!executable)('an API that receives uploads for a store without conditions', () => {
+  it('writes each to the store once, and providers read it', async () => {
+    const url = await gateway.startSecondApi({ S3_UPLOADS: 'api' });
+    const file = { contentType: 'image/png', size: png.length };
+    const signed = await gateway.call<UploadUrl>('/api/v1/storage/upload-url', {
+      base: url,
+      body: file,
+    });
+    expect(signed.body.uploadUrl.startsWith(`${url}/uploads/`)).toBe(true);
+    expect(signed.body.headers).toEqual({ 'Content-Type': 'image/png' });
+    expect(await put(signed.body)).toBe(200);
+    expect(await put(signed.body)).toBe(409);
+    expect(await gateway.api.services.storage.size(signed.body.storagePath)).toBe(png.length);
+    const body = { prompt: 'like this one', imageUrls: signed.body.publicUrl };
+    expect((await gateway.call(path, { base: url, body })).status).toBe(200);
+    expect(await inputStatus(signed.body)).toBe(200);
+  });
+});
+
+it('a worker starts once its store accepts objects, and logs the reason until then', async () => {
+  let isDenied = true;
+  const store = await startHttpServer((request, response) => {
+    if (!isDenied) return void response.end(request.method === 'GET' ? 'studio-gateway' : '');
+    return void response.writeHead(403).end('<Error><Code>SignatureDoesNotMatch</Code></Error>');
+  });
+  try {
+    const endpoint = { STORAGE_DRIVER: 's3', S3_ENDPOINT: store.url, S3_REGION: 'eu' };
+    const account = { S3_BUCKET: 'media', S3_ACCESS_KEY_ID: 'id', S3_SECRET_ACCESS_KEY: 'key' };
+    const settings = { ...endpoint, ...account, TASK_QUEUE_PREFIX: 'unused-', LOG_LEVEL: 'error' };
+    let isReady = false;
+    const lines: LogLine[] = [];
+    const starting = gateway.spawn('worker', settings, lines).then((worker) => {
+      isReady = true;
+      return worker;
+    });
+    await until(() => lines.filter(({ msg }) => msg === 'storage.unusable').length >= 2);
+    expect(isReady).toBe(false);
+    expect(lines[0]).toMatchObject({
+      error: { message: 'the store responded to PUT with status 403 (SignatureDoesNotMatch)' },
+    });
+    isDenied = false;
+    await starting;
+  } finally {
+    await gateway.endSpawned();
+    store.close();
+  }
 });

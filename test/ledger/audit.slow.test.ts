@@ -5,7 +5,7 @@ import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { claimDailyAudit, runAudit, type AuditReport } from '../../ledger/audit.ts';
 import { invariantNames, type AuditScope } from '../../ledger/invariants.ts';
-import { hasRunningWorkflow } from '../../studio/jobs/job-workflow.ts';
+import { hasRunningWorkflow } from '../../studio/executions/workflow-state.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { createMetrics, createStateGauges } from '../../platform/metrics.ts';
 import { startAuditor } from '../../worker/daily-passes.ts';
@@ -20,7 +20,7 @@ let jobId = '';
 let storageKey = '';
 
 const tables =
-  'account reservation budget_spend ledger_entry job artifact usage_day usage_closed_day'.split(
+  'account reservation budget_spend ledger_entry job artifact usage_day usage_closed_day booked_account'.split(
     ' ',
   );
 
@@ -104,6 +104,8 @@ const damage: Record<string, string> = {
     SELECT organization_id, '2026-01-01', 'chat', NULL, 'key_1', 'charged', NULL, 1, 1, 0, 0, true FROM account`,
   'the sums of a closed day differ from its jobs and chats': `INSERT INTO usage_closed_day
     SELECT organization_id, (now() AT TIME ZONE 'UTC')::date, false, true FROM account`,
+  'the sums of booked days differ from the ledger entries':
+    'INSERT INTO booked_account SELECT organization_id, 2, 1 FROM account',
   'an open reservation has no running workflow': openReservation(`now() + interval '1 hour'`),
 };
 

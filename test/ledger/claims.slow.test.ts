@@ -219,10 +219,16 @@ describe('a chat with an Idempotency-Key', () => {
     await expect.poll(() => readSubjects(caller)).toHaveLength(1);
     expect((await unkeyed).status).toBe(503);
     await sleep(beyondHoldMs - 10_000);
-    const second = await chat(caller);
-    expect([second.status, second.body.error]).toEqual([409, 'REQUEST_IN_PROGRESS']);
+    // A repeated request waits for the answer of the first one.
+    const second = chat(caller);
+    await sleep(1000);
     await release();
-    expect((await first).status).toBe(200);
+    const answers = await Promise.all([first, second]);
+    expect(answers.map(({ status, body }) => [status, body.content])).toEqual([
+      [200, answers[0].body.content],
+      [200, answers[0].body.content],
+    ]);
+    expect(answers[1].headers.get('idempotent-replayed')).toBe('true');
     await expectOneChat(caller);
   });
 

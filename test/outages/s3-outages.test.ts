@@ -52,6 +52,46 @@ describe('a store that fails', () => {
     ]);
   });
 
+  const xml = (code: string): string =>
+    `<?xml version="1.0"?><Error><Code>${code}</Code><Message>${key}</Message></Error>`;
+
+  it('names the reason of the store and a wrong clock, but no key', async () => {
+    const date = new Date(Date.now() + 1_200_000).toUTCString();
+    const storage = await storeThat(({ method }, response) => {
+      response.writeHead(403, { date });
+      response.end(method === 'HEAD' ? '' : xml('RequestTimeTooSkewed'));
+    });
+    const clock = /; its clock differs from the clock of this machine by 1(199|200) seconds$/;
+    for (const message of await collectFailures(storage)) {
+      expect(message).toMatch(clock);
+      expect(message).not.toContain(key);
+    }
+    await expect(storage.open(key)).rejects.toThrow('GET with status 403 (RequestTimeTooSkewed);');
+    await expect(storage.check()).rejects.toThrow('PUT with status 403 (RequestTimeTooSkewed);');
+  });
+
+  it.each(['NoSuchBucket', 'NoSuchUpload', ''])('with 404 %s has no answer', async (code) => {
+    const storage = await storeThat(({ method }, response) =>
+      response.writeHead(404).end(method === 'HEAD' ? '' : xml(code)),
+    );
+    const reason = code && ` (${code})`;
+    expect(await collectFailures(storage)).toEqual([
+      `S3Error: the store responded to GET with status 404${reason}`,
+      `S3Error: the store responded to GET with status 404${reason}`,
+      `S3Error: the store responded to DELETE with status 404${reason}`,
+      `S3Error: the store responded to PUT with status 404${reason}`,
+    ]);
+  });
+
+  it('with 404 NoSuchKey has no such object', async () => {
+    const storage = await storeThat(({ method }, response) =>
+      response.writeHead(404).end(method === 'HEAD' ? '' : xml('NoSuchKey')),
+    );
+    expect(await storage.size(key)).toBeNull();
+    expect(await storage.open(key)).toBeNull();
+    await storage.remove(key);
+  });
+
   it('by silence is given up after 15 seconds', { timeout: 40_000 }, async () => {
     const storage = await storeThat(() => {});
     const startedAtMs = performance.now();
@@ -79,6 +119,8 @@ describe('a store that receives an object', () => {
   it.each([
     ['exists', 412],
     ['stored', 200],
+    ['stored', 201],
+    ['stored', 204],
   ])('reports that it %s by status %d', async (expected, status) => {
     const storage = await storeThat(({ method, headers }, response) => {
       const isConditional = headers['if-none-match'] === '*';
@@ -93,5 +135,29 @@ describe('a store that receives an object', () => {
       response.writeHead(method === 'HEAD' ? 404 : isConditional ? 501 : 200).end();
     });
     expect(await put(storage)).toBe('stored');
+  });
+});
+
+describe('the check of a store', () => {
+  it('writes an object once, reads it each time, and writes it again when it is missing', async () => {
+    const requests: string[] = [];
+    let body: string | null = null;
+    const storage = await storeThat((request, response) => {
+      requests.push(`${request.method} ${request.url}`);
+      if (request.method === 'PUT') {
+        body = '';
+        request.on('data', (chunk: Buffer) => (body += chunk.toString()));
+        request.on('end', () => response.end());
+      } else if (body === null) response.writeHead(404).end('<Code>NoSuchKey</Code>');
+      else response.end(body);
+    });
+    await storage.check();
+    await storage.check();
+    const [put, get] = ['PUT /media/studio-gateway-probe', 'GET /media/studio-gateway-probe'];
+    expect(requests).toEqual([put, get, get]);
+    body = null;
+    await expect(storage.check()).rejects.toThrow('GET with status 404 (NoSuchKey)');
+    await storage.check();
+    expect(requests.slice(4)).toEqual([put, get]);
   });
 });

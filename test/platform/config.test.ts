@@ -1,5 +1,8 @@
 import { knownProviders } from '../../process/run-process.ts';
+import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { parseDsn } from 'slonik';
 import { describe, expect, it } from 'vitest';
 import { constantLimits } from '../../platform/config-variables.ts';
@@ -9,7 +12,9 @@ import {
   parseDatabaseUrl,
   type DatabaseAddress,
 } from '../../platform/database-url.ts';
-import { connectionOptions } from '../../platform/temporal.ts';
+import { connectionOptions } from '../../platform/temporal-connection.ts';
+import { listenHost } from '../../process/metrics-server.ts';
+import { publicBaseUrl } from '../../process/services.ts';
 import { runProgram } from '../harness/programs.ts';
 import { variablesInCode } from '../harness/variables.ts';
 
@@ -172,6 +177,25 @@ it.each<[string, Partial<DatabaseAddress>]>([
   expect({ user: username, database: databaseName, ...rest }).toMatchObject(
     JSON.parse(JSON.stringify({ user, database, ...others })),
   );
+});
+
+it.each([
+  ['127.0.0.1', 'http://127.0.0.1:4000'],
+  ['::1', 'http://[::1]:4000'],
+  ['gateway.local', 'http://gateway.local:4000'],
+])('without PUBLIC_BASE_URL, an API on %s is reached at %s', (API_HOST, url) => {
+  expect(publicBaseUrl(load({ ...good, API_HOST }))).toBe(url);
+});
+
+it('a server on :: is reached over IPv6 and IPv4', async () => {
+  const server = createServer((_request, response) => response.end('here'));
+  await once(server.listen({ port: 0, ...listenHost('::') }), 'listening');
+  const { port, address } = server.address() as AddressInfo;
+  // A machine without IPv6 has only the address 0.0.0.0.
+  for (const host of address === '::' ? ['127.0.0.1', '[::1]'] : ['127.0.0.1']) {
+    expect(await (await fetch(`http://${host}:${port}`)).text()).toBe('here');
+  }
+  server.close();
 });
 
 const readUpstream = (name: string) => (config: Config) => config.CHAT_UPSTREAMS[name]?.apiKey;

@@ -12,8 +12,8 @@ import { gzipSync } from 'node:zlib';
 import { beforeAll, beforeEach, describe, expect, it } from 'vitest';
 import { createArtifactStore } from '../../storage/artifacts.ts';
 import { newId } from '../../domain/ids.ts';
+import { isPublicAddress } from '../../platform/public-hosts.ts';
 import {
-  isPublicAddress,
   OutboundError,
   type ResolveName,
   createOutbound,

@@ -34,7 +34,7 @@ describe.each(['api', 'worker'] as const)('%s', (script) => {
     ['TEMPORAL_TLS_KEY_PATH', '/dev/null/key', certificate, "open '/dev/null/key'"],
   ])('reports that the path %s cannot be used', async (name, path, env, reason) => {
     expect(await start(script, { ...env, [name]: path })).toEqual({
-      code: 1,
+      code: 78,
       lines: [
         expect.stringContaining(
           `configuration: ${name} is wrong: ENOTDIR: not a directory, ${reason}`,

@@ -1,7 +1,7 @@
 /** Records of provider calls: an accepted call is never sent again, also after late writes. */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createCallRecords, type CallRecords } from '../../providers/call-records.ts';
-import { createReadCalls } from '../../studio/jobs/job-reads.ts';
+import { createReadCalls } from '../../studio/jobs/job-calls.ts';
 import type { CallOutputs } from '../../domain/job-plan.ts';
 import { newId } from '../../domain/ids.ts';
 import { command } from '../../platform/database.ts';
@@ -42,7 +42,7 @@ describe('a call', () => {
     // Postgres stores no NUL.
     await records.markNotAccepted(call, { ...unacceptedSubmit, message: 'rejected \0(401)' });
     expect(await begin(call)).toEqual({ verdict: 'send' });
-    const [row] = await createReadCalls(ledgers.pool)(call.jobId);
+    const [row] = await createReadCalls(ledgers.pool)([call.jobId]);
     expect(row).toMatchObject({
       attempts: 2,
       ...noIds,

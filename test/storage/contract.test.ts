@@ -69,7 +69,7 @@ describe.each(['local', 's3'] as const)('the %s driver', (name) => {
     const key = newKey();
     const urlAt = (timeMs: number) => {
       vi.setSystemTime(timeMs);
-      return driver.storage.urlOf(key, 3_600_000, dayMs);
+      return driver.storage.urlOf(key, 3_600_000, { stepMs: dayMs });
     };
     vi.useFakeTimers({ toFake: ['Date'] });
     onTestFinished(() => void vi.useRealTimers());
@@ -77,6 +77,11 @@ describe.each(['local', 's3'] as const)('the %s driver', (name) => {
     const url = await urlAt(morning);
     expect(await urlAt(morning + 20 * 3_600_000)).toBe(url);
     expect(await urlAt(morning + dayMs)).not.toBe(url);
+  });
+
+  it('is usable', async () => {
+    await driver.storage.check();
+    await driver.storage.check();
   });
 
   it('returns the bytes, the size and the type of a stored object', async () => {
@@ -120,6 +125,18 @@ describe.each(['local', 's3'] as const)('the %s driver', (name) => {
     expect(await put(key, Buffer.from('first'))).toBe('stored');
     expect(await put(key, Buffer.from('second, longer'))).toBe('exists');
     expect((await read(key))?.toString()).toBe('first');
+  });
+
+  it('replaces an object, and stores one that does not exist', async () => {
+    const key = newKey();
+    await put(key, Buffer.from('first'));
+    for (const name of [key, newKey()]) {
+      const path = await driver.storage.spoolPath();
+      await writeFile(path, 'second, longer');
+      await driver.storage.replace(name, path);
+      await expect(access(path)).rejects.toThrow('ENOENT');
+      expect((await read(name))?.toString()).toBe('second, longer');
+    }
   });
 
   it('stores the complete object of one of many parallel writers', async ({ skip }) => {

@@ -167,11 +167,16 @@ describe.concurrent('a receiver that', () => {
     ]);
   });
 
-  it('redirects is not followed', async () => {
-    const location = at('/elsewhere');
+  it('redirects is not followed, and the attempts and the test name the target', async () => {
+    const location = `${at('/elsewhere')}?token=hidden`;
     const webhookUrl = at('/redirects', (response) => response.writeHead(307, { location }).end());
     const webhook = await untilState(await start(webhookUrl), 'failed');
     expect(webhook.deliveries.map(({ status }) => status)).toEqual([307, 307, 307, 307]);
+    const error = `The receiver redirects to ${at('/elsewhere')}. Redirects are not followed: use this address.`;
+    expect(webhook.deliveries[0]).toMatchObject({ error });
+    const body = { url: webhookUrl };
+    const tested = await gateway.call('/api/v1/webhooks/test', { body });
+    expect(tested.body.data).toMatchObject({ outcome: 'failed', status: 307, error });
     expect(gateway.receiver.received('/elsewhere')).toEqual([]);
   });
 

@@ -193,6 +193,7 @@ describe('a pass of the sweeper', () => {
         contentType: 'image/png',
         sizeBytes: 10,
         bytesMax: 10,
+        convertedFrom: null,
         filename: null,
         purpose: null,
         expiresAtMs: Date.now() - 7_200_000,

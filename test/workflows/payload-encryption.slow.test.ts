@@ -7,7 +7,7 @@ import { Client } from '@temporalio/client';
 import { Worker } from '@temporalio/worker';
 import { historyToJSON, payloadToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
-import { readWorkflow, type JobWorkflow } from '../../studio/jobs/job-workflow.ts';
+import { readWorkflow, type WorkflowState } from '../../studio/executions/workflow-state.ts';
 import { codecAccessToken, createDataConverter } from '../../platform/payload-codec.ts';
 import { findTemporalCli } from '../../dev/stack/temporal-cli.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';
@@ -128,7 +128,7 @@ describe('Temporal with payload keys', () => {
   it('shows operators the last error of a retried activity', async () => {
     const jobId = await start({ prompt: `[[submit:503x9;retry-after=2]] ${canary} retried` });
     const retries = async (): Promise<unknown> =>
-      (await gateway.admin<{ data: { workflow: JobWorkflow } }>(`/jobs/${jobId}`)).body.data
+      (await gateway.admin<{ data: { workflow: WorkflowState } }>(`/jobs/${jobId}`)).body.data
         .workflow.retries;
     await expect.poll(retries).toMatchObject([{ activity: 'submit' }]);
     expect(await retries()).toMatchObject([{ lastError: expect.stringContaining('503') }]);

@@ -5,8 +5,9 @@ import { creditsFromMicro } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { toResponse } from '../../../domain/json.ts';
 import { addOrganizationNames } from '../../../identity/organizations.ts';
-import { explainedBulk, type ExplainedBulk } from '../../../studio/bulk/open-bulks.ts';
-import { jobWorkflow } from '../../../studio/jobs/job-workflow.ts';
+import { bulkRow } from '../../../studio/bulk/bulk-reads.ts';
+import type { ExplainedBulk } from '../../../studio/bulk/open-bulks.ts';
+import { workflowState } from '../../../studio/executions/workflow-state.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 import {
   dataSchema,
@@ -20,14 +21,29 @@ import {
 
 const path = '/api/admin/v1/bulks';
 
-const bulkSchema = responseSchema(
-  explainedBulk.omit({ chargedMicro: true, reservedMicro: true, unsignaledSinceMs: true }),
-)
+const shown = {
+  organizationId: true,
+  status: true,
+  stopReason: true,
+  total: true,
+  waiting: true,
+  running: true,
+  completed: true,
+  failed: true,
+  canceled: true,
+  createdAtMs: true,
+  pausedAtMs: true,
+  resumeAtMs: true,
+  completedAtMs: true,
+} as const;
+
+const explainedBulk = z
+  .object({ bulkId: z.string(), ...responseSchema(bulkRow.pick(shown)).shape })
   .extend({
     organizationName: z.string(),
     charged: z.number(),
     reserved: z.number(),
-    workflow: jobWorkflow.nullable().meta({ description: 'Null if Temporal cannot be reached.' }),
+    workflow: workflowState.nullable().meta({ description: 'Null if Temporal cannot be reached.' }),
     why: z.string().meta({ description: 'Why it is open, since when, and what continues it.' }),
   })
   .meta({ id: 'ExplainedBulk' });
@@ -35,8 +51,8 @@ const bulkSchema = responseSchema(
 function formatBulk({ workflow, ...row }: ExplainedBulk) {
   const charged = creditsFromMicro(row.chargedMicro);
   const reserved = creditsFromMicro(row.reservedMicro);
-  const named = bulkSchema.omit({ organizationName: true });
-  return named.parse({ ...toResponse(row), charged, reserved, workflow });
+  const named = explainedBulk.omit({ organizationName: true });
+  return named.parse({ ...toResponse(row), bulkId: row.id, charged, reserved, workflow });
 }
 
 /** Endpoints that explain bulk jobs. */
@@ -50,7 +66,7 @@ export const explainedBulks = defineSection('Outcomes', {
         limit: pageLimit,
       }),
     },
-    response: listSchema(bulkSchema),
+    response: listSchema(explainedBulk),
     async handle({ query: { organizationId, limit } }, { pool, openBulks }) {
       const rows = await openBulks.list({ organizationId, limit });
       return toData(await addOrganizationNames(pool, rows.map(formatBulk)));
@@ -61,7 +77,7 @@ export const explainedBulks = defineSection('Outcomes', {
     route: `GET ${path}/:bulkId`,
     summary: 'Explain the state of a bulk job',
     request: { params: z.object({ bulkId: pathId('bulk') }) },
-    response: dataSchema(bulkSchema),
+    response: dataSchema(explainedBulk),
     errors: ['BULK_NOT_FOUND', 'JOB_ARCHIVED'],
     async handle({ params: { bulkId } }, { pool, openBulks }) {
       const row = await openBulks.find(bulkId);

@@ -1,7 +1,7 @@
 /** Operator endpoints that cancel, check or settle a job. */
 import { z } from 'zod';
 import type { JobRecord } from '../../../studio/jobs/job-reads.ts';
-import { jobWorkflow, readWorkflow } from '../../../studio/jobs/job-workflow.ts';
+import { workflowState, readWorkflow } from '../../../studio/executions/workflow-state.ts';
 import { awaitCancel } from '../../../studio/jobs/job-endings.ts';
 import { operatorFields, toData, dataSchema } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
@@ -62,7 +62,7 @@ export const jobActionEndpoints = defineSection('Jobs', {
     request: jobChangeRequest,
     response: dataSchema(
       jobStateSchema.extend({
-        workflow: jobWorkflow,
+        workflow: workflowState,
         workflowSignaled: z.boolean().meta({
           description: 'True if the running workflow received a signal to check its calls.',
         }),

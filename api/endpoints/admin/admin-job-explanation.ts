@@ -3,8 +3,13 @@
  * possible next steps.
  */
 import { z } from 'zod';
-import { jobWorkflow, readWorkflow, type JobWorkflow } from '../../../studio/jobs/job-workflow.ts';
-import { jobCall, type JobRecord } from '../../../studio/jobs/job-reads.ts';
+import {
+  workflowState,
+  readWorkflow,
+  type WorkflowState,
+} from '../../../studio/executions/workflow-state.ts';
+import { jobCall } from '../../../studio/jobs/job-calls.ts';
+import type { JobRecord } from '../../../studio/jobs/job-reads.ts';
 import { pipelineStepId } from '../../../domain/job-record.ts';
 import { isoTime, toResponse } from '../../../domain/json.ts';
 import { jobWorkflowId } from '../../../domain/job-contract.ts';
@@ -31,7 +36,16 @@ import { jobWithOrganization, findJobOfAnyOrganization, jobChangeRequest } from 
 const actionsShownMax = 100;
 
 const callSchema = responseSchema(jobCall)
-  .omit({ unacceptedSubmits: true, acceptedAt: true, answeredAt: true, notifiedAt: true })
+  .omit({
+    jobId: true,
+    unacceptedSubmits: true,
+    acceptedAt: true,
+    answeredAt: true,
+    notifiedAt: true,
+    lateNotificationAt: true,
+    notifiedOperationId: true,
+    pause: true,
+  })
   .extend({
     state: z.string(),
     operation: z
@@ -90,9 +104,9 @@ const jobExplanationSchema = jobWithOrganization
       .array(notificationSchema)
       .meta({ description: 'Provider notifications, oldest first.' }),
     webhook: webhookSchema.nullable(),
-    workflow: jobWorkflow.extend({
+    workflow: workflowState.extend({
       workflowId: z.string(),
-      state: z.enum([...jobWorkflow.shape.state.options, 'unreachable']).meta({
+      state: z.enum([...workflowState.shape.state.options, 'unreachable']).meta({
         description:
           '`closed`: the workflow has ended. `missing`: Temporal has no workflow with its id. `unreachable`: Temporal cannot be reached.',
       }),
@@ -116,7 +130,7 @@ async function readEvidence(job: JobRecord, services: Composition) {
   const [caller, calls, reservation, entries, notifications, webhook, attempts, actions] =
     await Promise.all([
       jobOverview.readCaller(job),
-      readCalls(jobId),
+      readCalls([jobId]),
       stuckJobs.find(jobId),
       ledgerReads.entriesOf(jobId),
       inbox.listByJob(jobId),
@@ -134,7 +148,7 @@ async function readEvidence(job: JobRecord, services: Composition) {
 
 function formatWorkflow(
   jobId: string,
-  owner: JobWorkflow | null,
+  owner: WorkflowState | null,
   { TEMPORAL_UI_ORIGINS: [origin], TEMPORAL_NAMESPACE: namespace }: Config,
 ): JobExplanation['workflow'] {
   const workflowId = jobWorkflowId(jobId);

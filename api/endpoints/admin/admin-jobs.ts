@@ -3,7 +3,8 @@ import { z } from 'zod';
 import type { JobRecord } from '../../../studio/jobs/job-reads.ts';
 import { errorTable } from '../../../domain/errors.ts';
 import { isoTime, keysOf } from '../../../domain/json.ts';
-import { buildBilling, extractPromptLine, jobSchema } from '../../../studio/jobs/job-view.ts';
+import { extractPromptLine } from '../../../domain/job-record.ts';
+import { buildBilling, jobSchema } from '../../../studio/jobs/job-view.ts';
 import { addOrganizationNames } from '../../../identity/organizations.ts';
 import {
   toPage,

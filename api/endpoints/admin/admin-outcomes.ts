@@ -3,16 +3,13 @@
  * notifications.
  */
 import { z } from 'zod';
-import {
-  listedCall,
-  outcomeCounts,
-  jobWithUnknownOutcome,
-} from '../../../studio/jobs/status-checks.ts';
-import { openReservationWithCalls } from '../../../studio/jobs/stuck-jobs.ts';
+import { jobCall } from '../../../studio/jobs/job-calls.ts';
+import { outcomeCounts, jobWithUnknownOutcome } from '../../../studio/jobs/status-checks.ts';
+import { openReservation } from '../../../studio/jobs/stuck-jobs.ts';
 import { storedNotification } from '../../../providers/notifications.ts';
 import { toResponse } from '../../../domain/json.ts';
 import { addOrganizationNames } from '../../../identity/organizations.ts';
-import { jobWorkflow } from '../../../studio/jobs/job-workflow.ts';
+import { workflowState } from '../../../studio/executions/workflow-state.ts';
 import {
   toData,
   toPage,
@@ -24,19 +21,27 @@ import {
 } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 
-const stuckSchema = responseSchema(openReservationWithCalls)
-  .omit({ ownerMissingAt: true, verifying: true, bulkId: true, calls: true })
+const stuckSchema = responseSchema(openReservation)
+  .omit({ ownerMissingAt: true, verifying: true, bulkId: true })
   .extend({
     organizationName: z.string(),
-    workflow: jobWorkflow.nullable(),
+    workflow: workflowState.nullable(),
     reasons: z.array(z.string()),
   })
   .meta({ id: 'StuckWork' });
 
+const { index, provider, lateNotificationAt } = responseSchema(jobCall).shape;
+const listedCall = z.object({
+  index,
+  provider,
+  state: z.string(),
+  operation: z.unknown(),
+  lateNotificationAt,
+});
 const unknownSchema = responseSchema(jobWithUnknownOutcome)
   .extend({
     organizationName: z.string(),
-    calls: z.array(responseSchema(listedCall).extend({ operation: z.unknown() })),
+    calls: z.array(listedCall),
   })
   .meta({ id: 'UnknownOutcome' });
 
@@ -86,7 +91,10 @@ export const outcomes = defineSection('Outcomes', {
       const page = toPage(rows, {
         limit,
         cursor: 'jobId',
-        show: (row) => ({ ...toResponse(row), calls: row.calls.map(toResponse) }),
+        show: ({ calls, ...row }) => ({
+          ...toResponse(row),
+          calls: calls.map((call) => listedCall.parse(toResponse(call))),
+        }),
       });
       const data = await addOrganizationNames(services.pool, page.data);
       return { ...page, data, counts: await services.outcomes.counts() };

@@ -1,6 +1,6 @@
 /** Operator endpoints that list providers with recent statistics, and pause and resume them. */
 import { z } from 'zod';
-import { requestCheck } from '../../../studio/jobs/job-workflow.ts';
+import { requestCheck } from '../../../studio/jobs/job-execution.ts';
 import {
   pauseProvider,
   resumeProvider,

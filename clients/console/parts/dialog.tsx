@@ -98,19 +98,21 @@ export function FormDialog(props: FormDialogProps) {
 }
 
 interface ConfirmButtonProps extends Omit<FormDialogProps, 'onClose'> {
+  className?: string | undefined;
   /** Label of the button that opens the dialog. Defaults to `verb`. */
   label?: string;
   disabledReason?: string | null;
 }
 
 /** Shows a button that opens a dialog with a form. */
-export function ConfirmButton({ label, disabledReason = null, ...dialog }: ConfirmButtonProps) {
+export function ConfirmButton(props: ConfirmButtonProps) {
+  const { label, className, disabledReason = null, ...dialog } = props;
   const [isOpen, setOpen] = useState(false);
   const shown = label ?? dialog.verb;
   return (
     <>
       <ActionButton
-        className={dialog.isDangerous ? 'danger' : undefined}
+        className={dialog.isDangerous ? 'danger' : className}
         disabledReason={disabledReason}
         // The title names what the action changes: lists have one such button in each row.
         aria-label={dialog.title.startsWith(shown) ? dialog.title : undefined}

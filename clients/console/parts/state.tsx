@@ -11,6 +11,7 @@ const toneByState: Record<string, string> = {
   failed: 'bad',
   page: 'bad',
   suspended: 'bad',
+  failing: 'bad',
   gone: 'bad',
   'not clean': 'bad',
   canceled: 'mute',
@@ -23,7 +24,11 @@ const toneByState: Record<string, string> = {
 
 /** Shows a state. States that are not listed above get the color of work in progress. */
 export function State({ name }: { name: string }) {
-  return <span className={`state ${toneByState[name] ?? 'busy'}`}>{toWords(name)}</span>;
+  return (
+    <span className={`state ${toneByState[name.replace(/^\d+ /, '')] ?? 'busy'}`}>
+      {toWords(name)}
+    </span>
+  );
 }
 
 /** Shows the state of a job. A pipeline that has delivered in part shows the number of its steps. */

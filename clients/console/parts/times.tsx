@@ -1,17 +1,18 @@
-/** Shows times and durations. */
+/**
+ * Shows times and durations: times relative to now in lists, local times elsewhere. The tooltip of a
+ * time has its local time and UTC.
+ */
 import { useEffect, useState } from 'react';
 import { serverNowMs } from '../gateway/client.ts';
 
-const dateTime = new Intl.DateTimeFormat(undefined, {
-  year: 'numeric',
-  month: 'short',
-  day: 'numeric',
-  hour: '2-digit',
-  minute: '2-digit',
-  second: '2-digit',
-  timeZoneName: 'short',
-});
+const clock = { hour: '2-digit', minute: '2-digit' } as const;
+const clockFormat = new Intl.DateTimeFormat(undefined, clock);
+const secondFormat = new Intl.DateTimeFormat(undefined, { ...clock, second: '2-digit' });
+const dateFormat = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium' });
+const fullFormat = new Intl.DateTimeFormat(undefined, { dateStyle: 'medium', timeStyle: 'long' });
 const minuteMs = 60_000;
+/** Time between two updates of a relative time, and the precision of seconds. */
+const recentMs = 10_000;
 const hourMs = 60 * minuteMs;
 const dayMs = 24 * hourMs;
 
@@ -42,23 +43,31 @@ interface TimeProps {
 /** Formats a time relative to now, e.g. `5 min ago`, `in 24 h` or `3 days ago`. */
 function formatRelative(differenceMs: number): string {
   const ms = Math.abs(differenceMs);
-  if (ms < minuteMs) return 'now';
+  if (ms < recentMs) return 'now';
   const text =
-    ms < hourMs
-      ? `${Math.round(ms / minuteMs)} min`
-      : ms < 2 * dayMs
-        ? `${Math.round(ms / hourMs)} h`
-        : `${Math.round(ms / dayMs)} days`;
+    ms < minuteMs - recentMs
+      ? `${Math.round(ms / recentMs) * (recentMs / 1000)} s`
+      : ms < hourMs
+        ? `${Math.round(ms / minuteMs)} min`
+        : ms < 2 * dayMs
+          ? `${Math.round(ms / hourMs)} h`
+          : `${Math.round(ms / dayMs)} days`;
   return differenceMs < 0 ? `${text} ago` : `in ${text}`;
 }
 
-/** Shows a time relative to now. The tooltip is the exact time. */
+/** Shows a time relative to now. */
 export function RelativeTime({ time }: TimeProps) {
-  const nowMs = useNow(minuteMs / 2);
   const date = new Date(time);
+  const differenceMs = date.getTime() - useNow(recentMs);
+  const isFar = Math.abs(differenceMs) > 60 * dayMs;
+  return <Time date={date} text={isFar ? dateFormat.format(date) : formatRelative(differenceMs)} />;
+}
+
+function Time({ date, text }: { date: Date; text: string }) {
+  const iso = date.toISOString();
   return (
-    <time dateTime={date.toISOString()} title={`${dateTime.format(date)} · ${date.toISOString()}`}>
-      {formatRelative(date.getTime() - nowMs)}
+    <time dateTime={iso} title={`${fullFormat.format(date)} · ${iso}`}>
+      {text}
     </time>
   );
 }
@@ -73,14 +82,39 @@ export function LinkExpiry({ time }: TimeProps) {
   );
 }
 
-/** Shows a date and time. */
+/** Formats a local time, with its day unless that is today. */
+function formatLocal(date: Date, time: Intl.DateTimeFormat): string {
+  const day = dateFormat.format(date);
+  const clockText = time.format(date);
+  return day === dateFormat.format(serverNowMs()) ? clockText : `${day}, ${clockText}`;
+}
+
+/** Shows a local date and time. */
 export function DateTime({ time }: TimeProps) {
   const date = new Date(time);
-  return (
-    <time dateTime={date.toISOString()} title={date.toISOString()}>
-      {dateTime.format(date)}
-    </time>
-  );
+  return <Time date={date} text={formatLocal(date, secondFormat)} />;
+}
+
+/** Time in a sentence of the API: in ISO 8601, or as `2026-11-28 06:23 UTC`, whose day is optional. */
+const timeInText = /((?:\d{4}-\d\d-\d\d[T ])?\d\d:\d\d(?::[\d.]{2,6})?(?:Z| UTC))/;
+
+/** Shows a sentence of the API, with its times as local times. */
+export function LocalTimes({ text }: { text: string }) {
+  return text.split(timeInText).map((part, index) => {
+    const date = index % 2 === 1 ? readTime(part) : null;
+    return date ? <Time key={index} date={date} text={formatLocal(date, clockFormat)} /> : part;
+  });
+}
+
+/** Reads a time of a sentence. A time without a day is within twelve hours. */
+function readTime(text: string): Date | null {
+  const nowMs = serverNowMs();
+  const hasDay = text.length > '06:23 UTC'.length;
+  const day = hasDay ? '' : `${new Date(nowMs).toISOString().slice(0, 10)}T`;
+  const ms = Date.parse(day + text.replace(' UTC', 'Z').replace(' ', 'T'));
+  if (Number.isNaN(ms)) return null;
+  const days = hasDay ? 0 : Math.round((nowMs - ms) / dayMs);
+  return new Date(ms + days * dayMs);
 }
 
 /** Returns the current time in Unix ms, and updates it every `intervalMs`. */

@@ -18,19 +18,6 @@ app.kubernetes.io/managed-by: {{ .root.Release.Service }}
 {{ .Values.image.repository }}{{ with .Values.image.digest }}@{{ . }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
 {{- end }}
 
-{{- define "gateway.podSecurity" -}}
-runAsNonRoot: true
-runAsUser: 1000
-runAsGroup: 1000
-fsGroup: 1000
-seccompProfile: { type: RuntimeDefault }
-{{- end }}
-
-{{- define "gateway.containerSecurity" -}}
-allowPrivilegeEscalation: false
-readOnlyRootFilesystem: true
-capabilities: { drop: [ALL] }
-{{- end }}
 
 {{- define "gateway.secrets" -}}
 {{- range .Values.secretNames }}
@@ -59,10 +46,17 @@ env:
 {{- end }}
 {{- end }}
 
-{{/* Hash of the Secrets in the cluster, so that `helm upgrade` replaces the pods when one has changed. */}}
+{{/* Hash of the Secrets in the cluster, also of mounted ones, so that `helm upgrade` replaces the pods when one has changed. */}}
 {{- define "gateway.secretsHash" -}}
+{{- $names := .Values.secretNames }}
+{{- range .Values.extraVolumes }}
+{{- with dig "secret" "secretName" "" . }}{{ $names = append $names . }}{{ end }}
+{{- range dig "projected" "sources" list . }}
+{{- with dig "secret" "name" "" . }}{{ $names = append $names . }}{{ end }}
+{{- end }}
+{{- end }}
 {{- $found := dict }}
-{{- range .Values.secretNames }}
+{{- range $names }}
 {{- $_ := set $found . (dig "data" dict (lookup "v1" "Secret" $.Release.Namespace .)) }}
 {{- end }}
 {{- toJson $found | sha256sum }}
@@ -98,8 +92,7 @@ spec:
       labelSelector:
         matchLabels:
           {{- include "gateway.selector" . | nindent 10 }}
-  securityContext:
-    {{- include "gateway.podSecurity" . | nindent 4 }}
+  securityContext: {{ toJson .root.Values.podSecurityContext }}
   containers:
     - name: {{ .part }}
       image: {{ include "gateway.image" .root }}
@@ -130,8 +123,7 @@ spec:
         periodSeconds: 10
         timeoutSeconds: 5
         failureThreshold: 6
-      securityContext:
-        {{- include "gateway.containerSecurity" . | nindent 8 }}
+      securityContext: {{ toJson .root.Values.securityContext }}
       resources: {{ toJson .values.resources }}
       volumeMounts:
         - { name: data, mountPath: /data }

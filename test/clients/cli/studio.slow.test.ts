@@ -121,6 +121,9 @@ describe('studio in a pipe', () => {
     const image = await runShell(`${program} image "a lamp" --out -`);
     expect(image.stdout.slice(1, 4)).toBe('PNG');
     expect(image.stderr).toMatch(/^job +job_/m);
+    const folder = newFolder();
+    await runShell(`${program} image "a lamp at night" --out ${folder}`);
+    expect(await readdir(folder)).toEqual(['a-lamp-at-night-1.png']);
     await expect(runShell(`${program} image "a lamp" -n 2 --out -`)).rejects.toThrow(
       '--out - writes one file, but the result has 2',
     );

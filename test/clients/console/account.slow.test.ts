@@ -36,7 +36,7 @@ describeInBrowser('the account in the console', () => {
       page.getByRole('link', { name: 'Download as CSV' }).click(),
     ]);
     const csv = await readFile(await file.path(), 'utf8');
-    expect(csv).toMatch(/^"day","model","requests","credits"/);
+    expect(csv).toMatch(/^\uFEFF"day","model","requests","credits"/);
     expect(csv).toContain(',"seedream",1,3,');
     const records = page.getByRole('region', { name: 'Records' });
     await records.getByRole('link', { name: 'Image · generate' }).first().click();
@@ -237,16 +237,23 @@ describeInBrowser('the account in the console', () => {
     let status = 500;
     const url = receiver.at('/again', (response) => response.writeHead(status).end());
     const jobId = await draw(key, { webhookUrl: url });
-    // The first attempt and three repeated ones.
-    await receiver.untilReceived('/again', 4);
+    await draw(key, { webhookUrl: url });
+    // The first attempt and three repeated ones of each.
+    await receiver.untilReceived('/again', 8);
     const { page, problems } = await openAs(key);
     await visit(page, 'Webhooks');
     const line = page.locator(`tr[data-row=${jobId}]`);
-    await line.getByText('500').waitFor();
+    await line.getByText('failing').waitFor();
     status = 204;
-    await line.getByRole('button', { name: 'Redeliver' }).click();
+    const address = page.getByRole('region', { name: 'Addresses' }).getByRole('row').last();
+    await address.getByText('2 failing').waitFor();
+    await expectAccessible(page);
+    await address.getByRole('button', { name: 'Redeliver all 2' }).click();
+    await address.getByText('delivered').waitFor();
     await line.getByText('delivered').waitFor();
-    expect(receiver.received('/again')).toHaveLength(5);
+    expect(receiver.received('/again')).toHaveLength(10);
+    await line.getByRole('button', { name: 'Redeliver' }).click();
+    await receiver.untilReceived('/again', 11);
     await page.getByLabel('State').selectOption('failing');
     await page.getByText('No deliveries match').waitFor();
     await page.getByRole('button', { name: 'Show the secret' }).click();

@@ -118,6 +118,16 @@ describeInBrowser('the console of a caller', () => {
     expect(problems).toEqual([]);
   });
 
+  it('says which credits are missing before the click, and who grants them', async () => {
+    const { key } = await gateway.newCaller({ credits: 1 });
+    const { page, problems } = await openAs(key);
+    await page.getByText('2.90 credits are missing. The operator of this gateway').waitFor();
+    expect(await page.getByRole('button', { name: 'Not enough credits' }).isDisabled()).toBe(true);
+    expect(await page.getByRole('button', { name: /^Run this/ }).count()).toBe(0);
+    await expectAccessible(page);
+    expect(problems).toEqual([]);
+  });
+
   it('explains a wrong key, and stores no key in the browser', async () => {
     const { page } = await open();
     await expectAccessible(page);
@@ -317,7 +327,7 @@ describeInBrowser('the console of a caller', () => {
     const body = { prompt: '[[slow:600s]] a silent ship', metadata: { team: 'red' } };
     const jobId = await gateway.startImage(body, key);
     // test/studio/job-explanation.test.ts has the real statement, which a provider soon changes.
-    const why = 'fal has not confirmed the call. Nothing is charged unless fal delivers.';
+    const why = 'fal has not confirmed the call. Decided by 06:23 UTC; nothing is charged.';
     await page.route('**/timeline', async (route) => {
       const json = await (await route.fetch()).json();
       Object.assign(json.data, { why, outcomeUnknown: true });
@@ -325,7 +335,10 @@ describeInBrowser('the console of a caller', () => {
       await route.fulfill({ json });
     });
     await page.goto(`${gateway.url}/console/jobs/${jobId}`);
-    await page.locator('.unknown').getByText(why).waitFor();
+    const statement = page.locator('.unknown').getByText('fal has not confirmed the call');
+    const time = statement.locator('time');
+    expect(await time.getAttribute('datetime')).toMatch(/T06:23:00\.000Z$/);
+    expect(await statement.innerText()).not.toContain('UTC');
     await page.locator('[data-state=running]').getByText('not confirmed').waitFor();
     await expectFit(page, 1280);
     await page.getByRole('link', { name: 'team=red' }).click();
@@ -336,7 +349,7 @@ describeInBrowser('the console of a caller', () => {
     await gateway.untilDone(failedId, key);
     await page.goto(`${gateway.url}/console/jobs/${failedId}`);
     await page.getByText('Nothing was charged; 3.9 credits were released.').waitFor();
-    await page.getByRole('button', { name: 'Edit the request' }).waitFor();
+    await page.getByRole('button', { name: 'Edit the prompt' }).waitFor();
     expect(await page.getByRole('button', { name: /^Run again/ }).count()).toBe(0);
     const doneId = await gateway.startImage({ prompt: 'a picture' }, key);
     await gateway.untilDone(doneId, key);
@@ -388,6 +401,10 @@ describeInBrowser('the console of a caller', () => {
     await page.getByRole('button', { name: /Run again · 1/ }).waitFor();
     await page.getByRole('button', { name: 'Open in the playground' }).click();
     await page.getByText(/at most 1\d\d\.\d\d credits/).waitFor();
+    await graph.locator('[data-node=cut][data-state=completed]').waitFor();
+    // The graph of another recipe does not stay beside the form.
+    await page.getByRole('button', { name: 'Product picture, cut out and enlarged' }).click();
+    await page.getByText('The result appears here').waitFor();
     expect(problems).toEqual([]);
   });
 

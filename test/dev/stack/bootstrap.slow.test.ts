@@ -9,7 +9,7 @@ import {
   symlinkSync,
   writeFileSync,
 } from 'node:fs';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { describe, expect, it, onTestFinished } from 'vitest';
 import { newFolder } from '../../harness/folders.ts';
 import { runProgram } from '../../harness/programs.ts';
@@ -156,26 +156,41 @@ const makeReport = (testResults: unknown) => testResults && { testResults };
 
 describe('a CI run', () => {
   const passed = { name: 'a', status: 'passed', assertionResults: [{ status: 'passed' }] };
-  const failed = { name: 'b', status: 'failed', assertionResults: [{ status: 'failed' }] };
-  const broken = { name: 'c', status: 'failed', assertionResults: [] };
+  const error = 'Error: not two\n    at test/b.ts:1:1\n    at node:internal/timers:1:1';
+  const lost = { status: 'failed', fullName: 'counts', failureMessages: [error] };
+  const failed = { name: resolve('b'), status: 'failed', assertionResults: [lost] };
+  const failedLines = 'failed: b: counts\nError: not two\n    at test/b.ts:1:1\n\n';
+  const message = 'Error: no package';
+  const broken = { name: resolve('c'), status: 'failed', assertionResults: [], message };
+  const brokenLines = `failed: c\n${message}\n\n`;
   const page = { status: 'skipped', fullName: 'a page (needs a stack)' };
-  const skipped = { name: 'd', status: 'passed', assertionResults: [page] };
-  const skippedLine = `skipped: ${page.fullName}\n`;
-  const again = (...names: string[]) => names.map((name) => ({ ...passed, name }));
+  const skipped = { name: resolve('d'), status: 'passed', assertionResults: [page, page] };
+  const skippedLine = 'skipped: 2 tests of d\n';
+  const again = (...names: string[]) => names.map((name) => ({ ...passed, name: resolve(name) }));
   const flaky = 'failed: at most 1 file may be flaky (found 3)\nflaky: b\nflaky: c\nflaky: e\n';
 
   it.each<[string, (object[] | undefined)[], number, string]>([
     ['all passed', [[passed]], 0, '1 passed, 0 failed\n'],
-    ['failed and missing tests', [[passed, failed, broken]], 1, '1 passed, 2 failed\n'],
-    ['skipped tests by name', [[passed, skipped]], 0, `${skippedLine}1 passed, 0 failed\n`],
+    [
+      'failed and missing tests with their errors',
+      [[passed, failed, broken]],
+      1,
+      `${failedLines}${brokenLines}1 passed, 2 failed\n`,
+    ],
+    ['skipped tests by file', [[passed, skipped]], 0, `${skippedLine}1 passed, 0 failed\n`],
     ['a flaky file', [[passed, failed], again('b')], 0, 'flaky: b\n2 passed, 0 failed\n'],
     [
       'three flaky files as a failed run',
-      [[passed, failed, broken, { ...failed, name: 'e' }], again('e', 'b', 'c')],
+      [[passed, failed, broken, { ...failed, name: resolve('e') }], again('e', 'b', 'c')],
       1,
       `${flaky}4 passed, 0 failed\n`,
     ],
-    ['a file that fails twice', [[passed, failed], [failed]], 1, '1 passed, 1 failed\n'],
+    [
+      'a file that fails twice',
+      [[passed, failed], [failed]],
+      1,
+      `${failedLines}1 passed, 1 failed\n`,
+    ],
     ['no report at all', [undefined], 1, '0 passed, 1 failed\n'],
     ['no second report', [[passed, failed], undefined], 1, '0 passed, 1 failed\n'],
   ])('totals %s', async (_name, reports, status, stdout) => {
@@ -184,7 +199,11 @@ describe('a CI run', () => {
 
   const manyFailed = Array.from({ length: 9 }, (_, index) => ({ ...failed, name: `${index}` }));
   it.each([
-    ['the files that failed', [passed, failed, broken, skipped], 'b\nc\n'],
+    [
+      'the files that failed',
+      [passed, failed, broken, skipped],
+      `${resolve('b')}\n${resolve('c')}\n`,
+    ],
     ['none when all passed', [passed], ''],
     ['none when more fail than a slow moment explains', manyFailed, ''],
     ['none without a report', undefined, ''],
@@ -192,15 +211,25 @@ describe('a CI run', () => {
     expect((await runOn('failed.mjs', makeReport(report))).stdout).toBe(expected);
   });
 
+  const cost = (cpuMs: number) => ({ cpuMs, wallMs: 1 });
   it('names files whose CPU grew by more than half and a second, and counts unrecorded files', async () => {
-    const cost = (cpuMs: number) => ({ cpuMs, wallMs: 1 });
-    const costs = { grown: cost(9000), noise: cost(900), same: cost(14_000), added: cost(5000) };
-    const recorded = { grown: cost(5000), noise: cost(100), same: cost(10_000), gone: cost(1) };
+    const costs = { grown: cost(3900), noise: cost(900), same: cost(3000), added: cost(1000) };
+    const recorded = { grown: cost(2000), noise: cost(100), same: cost(2500), gone: cost(1) };
     const lines = [
-      'uses more CPU: grown (9.0 s, recorded 5.0 s)',
+      'uses more CPU: grown (3.9 s, recorded 2.0 s)',
       'not in the recorded costs: 1 test files',
     ];
     const stdout = `${lines.join('\n')}\n`;
     expect(await runOn('costs.mjs', costs, recorded)).toMatchObject({ status: 0, stdout });
+  });
+
+  it('fails for a file of `npm test` that uses too much CPU', async () => {
+    const costs = {
+      'a.test.ts': cost(9000),
+      'b.slow.test.ts': cost(90_000),
+    };
+    const stdout =
+      'failed: a.test.ts used 9.0 s of CPU; a file of npm test may use 8.0 s (or is named *.slow.test.ts)\n';
+    expect(await runOn('costs.mjs', costs, costs)).toMatchObject({ status: 1, stdout });
   });
 });

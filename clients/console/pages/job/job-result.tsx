@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { FileText } from 'lucide-react';
 import type { Job } from '../../gateway/client.ts';
 import { formatType, splitType, toWords } from '../../parts/names.ts';
-import { LinkExpiry } from '../../parts/times.tsx';
+import { LinkExpiry, LocalTimes } from '../../parts/times.tsx';
 import { ExpectedBar } from './expected-end.tsx';
 import { timelineQuery } from './job-query.ts';
 import { listMedia, findTranscript, type Media } from './job-media.ts';
@@ -20,14 +20,24 @@ export function JobResult({ job }: { job: Job }) {
   if (job.error) {
     return (
       <div className="error" role="alert">
-        <p>{data?.why ?? job.error.message}</p>
+        <p>
+          <LocalTimes text={data?.why ?? job.error.message} />
+        </p>
         <code className="dim">{job.error.code}</code>
       </div>
     );
   }
-  if (!job.done) return job.steps ? <p>{data?.why}</p> : <Placeholder job={job} />;
+  if (!job.done) {
+    if (!job.steps) return <Placeholder job={job} />;
+    return (
+      <p>
+        <LocalTimes text={data?.why ?? ''} />
+      </p>
+    );
+  }
   if (job.mediaDeletedAt) return <p className="dim">The media of this job were deleted.</p>;
-  if (!job.result) return null;
+  // The graph of a pipeline shows the results of its steps.
+  if (!job.result || job.steps) return null;
   const media = listMedia(job);
   const text = findTranscript(job.result);
   return (
@@ -93,7 +103,9 @@ function Placeholder({ job }: { job: Job }) {
       className={data?.outcomeUnknown ? 'placeholder unknown' : 'placeholder'}
       style={{ aspectRatio: defaultRatio && (ratio ?? defaultRatio) }}
     >
-      <p role="status">{data?.why ?? `${toWords(job.phase)}…`}</p>
+      <p role="status">
+        <LocalTimes text={data?.why ?? `${toWords(job.phase)}…`} />
+      </p>
       <ExpectedBar job={job} />
     </div>
   );

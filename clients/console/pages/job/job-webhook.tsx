@@ -23,7 +23,7 @@ export function JobWebhook({ job }: { job: Job }) {
       <div className="head">
         <h2>Webhook</h2>
         <State name={data.state} />
-        <RedeliverButton jobId={jobId} state={data.state} />
+        <RedeliverButton jobIds={[jobId]} isRunning={data.state === 'waiting'} />
       </div>
       <code>{data.url}</code>
       <Deliveries deliveries={data.deliveries} />

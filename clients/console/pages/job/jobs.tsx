@@ -1,19 +1,16 @@
 /** Jobs page: the organization's jobs, newest first, updated live. */
 import { queryOptions, useQuery } from '@tanstack/react-query';
-import { Fragment } from 'react';
 import { Link } from 'wouter';
 import { unwrap, api } from '../../gateway/client.ts';
 import type { JobFilter } from '../../gateway/live.tsx';
 import { usePages } from '../../gateway/pages.ts';
 import { useSessionKey } from '../../gateway/session.ts';
 import { Credits, formatShare } from '../../parts/amounts.tsx';
-import { useListKeys } from '../../parts/list-keys.ts';
 import { useQueryString } from '../../parts/query-string.ts';
-import { ShowMore } from '../../parts/show-more.tsx';
-import { Empty, Loading, ErrorMessage } from '../../parts/states.tsx';
-import { formatDay } from '../../parts/times.tsx';
+import { Empty } from '../../parts/states.tsx';
 import { JobFilters, readJobFilter } from './job-filters.tsx';
-import { JobRow } from './job-row.tsx';
+import { JobList } from './job-list.tsx';
+import { OwnJobRow } from './job-row.tsx';
 
 const pageSize = 50;
 
@@ -30,8 +27,8 @@ export default function Jobs() {
         <Totals filter={filter} />
         <p className="live">Live</p>
       </div>
-      <JobFilters filter={filter} change={change} />
-      <JobList filter={filter} />
+      <JobFilters filter={{ ...filter }} change={change} />
+      <OwnJobs filter={filter} />
     </>
   );
 }
@@ -80,10 +77,8 @@ const countQuery = (filter: JobFilter) =>
       unwrap(api.GET('/api/v1/studio/jobs/count', { params: { query: { ...filter } } })),
   });
 
-const titles = ['', 'Job', 'Model', 'Status', 'Duration', 'Credits', 'Created'] as const;
-
-function JobList({ filter }: { filter: JobFilter }) {
-  const { items, error, ...pages } = usePages({
+function OwnJobs({ filter }: { filter: JobFilter }) {
+  const jobs = usePages({
     queryKey: ['jobs', filter],
     read: (cursor) =>
       unwrap(
@@ -93,35 +88,10 @@ function JobList({ filter }: { filter: JobFilter }) {
         }),
       ),
   });
-  useListKeys();
-  if (error) return <ErrorMessage error={error} />;
-  if (!items) return <Loading />;
-  if (items.length === 0) return <NoJobs isFiltered={Object.keys(filter).length > 0} />;
   return (
-    <>
-      <div className="job-list">
-        <div className="job-row heading" aria-hidden="true">
-          {titles.map((title) => (
-            <span key={title} className={title === 'Credits' ? 'number' : undefined}>
-              {title}
-            </span>
-          ))}
-        </div>
-        <ul aria-label="Jobs">
-          {items.map((job, index) => (
-            <Fragment key={job.jobId}>
-              {formatDay(job.createdAt) !== formatDay(items[index - 1]?.createdAt) && (
-                <li className="day">{formatDay(job.createdAt)}</li>
-              )}
-              <li>
-                <JobRow job={job} />
-              </li>
-            </Fragment>
-          ))}
-        </ul>
-      </div>
-      <ShowMore {...pages} />
-    </>
+    <JobList {...jobs} renderRow={(job) => <OwnJobRow job={job} />}>
+      <NoJobs isFiltered={Object.keys(filter).length > 0} />
+    </JobList>
   );
 }
 

@@ -11,7 +11,7 @@ import { toEndpointPath, formatType } from '../../parts/names.ts';
 import { DescriptionList } from '../../parts/description-list.tsx';
 import { CopyId } from '../../parts/ids.tsx';
 import { JobState } from '../../parts/state.tsx';
-import { DateTime } from '../../parts/times.tsx';
+import { DateTime, LocalTimes } from '../../parts/times.tsx';
 import { showToast } from '../../parts/toast.tsx';
 import { keysQuery } from '../keys/key-query.ts';
 import { CopyAsCode } from '../playground/copy-as.tsx';
@@ -57,19 +57,23 @@ function JobSections({ job }: { job: Job }) {
           {job.prompt}
         </p>
       )}
-      {job.steps?.map(
-        ({ id, status, error }) =>
-          status === 'failed' &&
-          error && (
-            <p key={id} className="wrong">
-              {id}: {error.message}
-            </p>
-          ),
-      )}
       <div className="stack">
+        {job.steps?.map(
+          ({ id, status, error }) =>
+            status === 'failed' &&
+            error && (
+              <p key={id} className="error">
+                {id}: {error.message}
+              </p>
+            ),
+        )}
         <PipelineGraph job={job} />
         <JobResult job={job} />
-        {job.result && data && <p className="statement">{data.why}</p>}
+        {job.result && data && (
+          <p className="statement">
+            <LocalTimes text={data.why} />
+          </p>
+        )}
         <section className="card">
           <div className="head">
             <h2>Timeline</h2>
@@ -123,7 +127,7 @@ function Actions({ job }: { job: Job }) {
   // The same request would be refused again.
   const isRefused = job.status === 'failed' && job.error?.retryable === false;
   const openForm = (): void => {
-    storeDraft(job.type, toRepeatable(data?.request ?? {}));
+    storeDraft(job.type, toRepeatable(data?.request ?? {}), job.jobId);
     navigate(`/playground/${toEndpointPath(job.type)}`);
   };
   return (
@@ -135,7 +139,11 @@ function Actions({ job }: { job: Job }) {
         onClick={openForm}
         disabled={!data}
       >
-        {isRefused ? 'Edit the request' : 'Open in the playground'}
+        {!isRefused
+          ? 'Open in the playground'
+          : job.prompt === null
+            ? 'Edit the request'
+            : 'Edit the prompt'}
       </button>
       {job.done && data && !isRefused && (
         <RunAgain type={job.type} body={toRepeatable(data.request)} />

@@ -7,11 +7,12 @@ import { State } from '../../parts/state.tsx';
 import { formatDuration, useNow } from '../../parts/times.tsx';
 import { findTranscript, listMedia } from './job-media.ts';
 import { MediaPlayer } from './job-result.tsx';
+import { ResultActions } from './result-actions.tsx';
 
 type Step = NonNullable<Job['steps']>[number];
 
 /** Shows the steps of a pipeline in columns, after the steps whose results they take. */
-export function PipelineGraph({ job: { steps, result } }: { job: Job }) {
+export function PipelineGraph({ job: { jobId, steps, result, mediaDeletedAt } }: { job: Job }) {
   if (!steps) return null;
   const results = readResults(result);
   const depths = new Map<string, number>();
@@ -27,7 +28,13 @@ export function PipelineGraph({ job: { steps, result } }: { job: Job }) {
           <ul className="stack">
             {inColumn.map((step) => (
               <li key={step.id} className="card" data-node={step.id} data-state={step.status}>
-                <StepNode step={{ ...step, data: step.data ?? results.get(step.id) ?? null }} />
+                <StepNode
+                  jobId={jobId}
+                  step={{
+                    ...step,
+                    data: mediaDeletedAt ? null : (step.data ?? results.get(step.id) ?? null),
+                  }}
+                />
               </li>
             ))}
           </ul>
@@ -48,7 +55,7 @@ function readResults(result: Job['result']): Map<string, Step['data']> {
   );
 }
 
-function StepNode({ step }: { step: Step }) {
+function StepNode({ jobId, step }: { jobId: string; step: Step }) {
   const { id, use, model, after, status, maxCredits, credits, error, data } = step;
   const media = data ? listMedia({ result: data }) : [];
   const text = data && findTranscript(data);
@@ -61,11 +68,14 @@ function StepNode({ step }: { step: Step }) {
       <p className="hint">
         {use} {model && `· ${model}`} {after.length > 0 && `· after ${after.join(', ')}`}
       </p>
-      {media.slice(0, 1).map((file) => (
-        <MediaPlayer key={file.url} media={file} alt={`Result of ${id}`} />
+      {media.map((file) => (
+        <Fragment key={file.url}>
+          <MediaPlayer media={file} alt={`Result of ${id}`} />
+          <ResultActions media={file} jobId={jobId} isCompact />
+        </Fragment>
       ))}
       {text && <p className="hint">{text}</p>}
-      {error && <p className="wrong">{error.message}</p>}
+      {error && <p className={status === 'failed' ? 'wrong' : 'hint'}>{error.message}</p>}
       <p className="hint">
         {credits > 0 ? (
           <Credits amount={credits} />

@@ -1,28 +1,43 @@
-/** Button that redelivers the webhook of a job. */
+/** Button that delivers the webhooks of ended jobs again. */
 import { useMutation, useQueryClient } from '@tanstack/react-query';
 import { unwrap, api } from '../../gateway/client.ts';
 import { ActionButton } from '../../parts/action-button.tsx';
 import { ErrorMessage } from '../../parts/states.tsx';
 import { showToast } from '../../parts/toast.tsx';
 
-/** Shows a Redeliver button, which is disabled until the job ends. */
-export function RedeliverButton({ jobId, state }: { jobId: string; state: string }) {
+interface RedeliverButtonProps {
+  jobIds: readonly string[];
+  /** True while a job runs, which has no webhook to deliver again. */
+  isRunning?: boolean;
+  children?: string;
+}
+
+/** Shows the button. Webhooks are delivered one after the other, oldest first. */
+export function RedeliverButton(props: RedeliverButtonProps) {
+  const { jobIds, isRunning = false, children = 'Redeliver' } = props;
   const client = useQueryClient();
-  const params = { path: { jobId } };
   const { isPending, error, mutate } = useMutation({
-    mutationFn: () => unwrap(api.POST('/api/v1/studio/jobs/{jobId}/webhook/redeliver', { params })),
-    onSuccess: () => showToast('Webhook sent again'),
+    mutationFn: async () => {
+      for (const jobId of jobIds.toReversed()) {
+        const params = { path: { jobId } };
+        await unwrap(api.POST('/api/v1/studio/jobs/{jobId}/webhook/redeliver', { params }));
+      }
+    },
+    onSuccess: () => showToast('Sent again'),
     onSettled: () => client.invalidateQueries({ queryKey: ['timeline'] }),
   });
+  const [jobId, ...others] = jobIds;
   return (
     <>
       <ActionButton
         disabled={isPending}
-        aria-label={isPending ? undefined : `Redeliver the webhook of ${jobId}`}
-        disabledReason={state === 'waiting' ? 'The job is still running.' : null}
+        aria-label={
+          isPending || others.length > 0 ? undefined : `Redeliver the webhook of ${jobId}`
+        }
+        disabledReason={isRunning ? 'The job is still running.' : null}
         onClick={() => mutate()}
       >
-        {isPending ? 'Sending…' : 'Redeliver'}
+        {isPending ? 'Sending…' : children}
       </ActionButton>
       <ErrorMessage error={error} />
     </>

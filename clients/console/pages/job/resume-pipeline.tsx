@@ -22,6 +22,7 @@ export function ResumePipeline({ job: { jobId, steps, done } }: { job: Job }) {
       label={
         open[0] ? `Resume from ${open[0].id} · ${formatAmount(credits)} credits` : 'Resume or fork'
       }
+      className={open[0] ? 'primary' : undefined}
       title="Resume or fork the pipeline"
       verb="Start"
       perform={resume}

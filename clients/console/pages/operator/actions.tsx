@@ -6,11 +6,11 @@ import { IdTail } from '../../parts/ids.tsx';
 import { toWords } from '../../parts/names.ts';
 import { Panel } from '../../parts/panel.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { DateTime } from '../../parts/times.tsx';
+import { RelativeTime } from '../../parts/times.tsx';
 import { JobLink, OrganizationLink } from './links.tsx';
 
 const columns: Column<OperatorSchemas['Action']>[] = [
-  { title: 'Time', cell: ({ createdAt }) => <DateTime time={createdAt} /> },
+  { title: 'Time', cell: ({ createdAt }) => <RelativeTime time={createdAt} /> },
   { title: 'Operator', cell: ({ actor }) => actor },
   { title: 'Action', cell: ({ action }) => toWords(action) },
   { title: 'Target', cell: ({ subject }) => <Target id={subject} /> },

@@ -3,71 +3,25 @@ import { useQuery } from '@tanstack/react-query';
 import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { usePages } from '../../gateway/pages.ts';
-import { pickValues, toStartOfDay, useQueryString } from '../../parts/query-string.ts';
-import { Credits } from '../../parts/amounts.tsx';
-import { SelectField, TextField, allOption, toOptions } from '../../parts/fields.tsx';
-import { formatType } from '../../parts/names.ts';
-import { Panel } from '../../parts/panel.tsx';
-import { SearchField } from '../../parts/search-field.tsx';
+import { TextField, toOptions } from '../../parts/fields.tsx';
+import { FilterBar, type Filters } from '../../parts/filter-bar.tsx';
+import { pickValues, useQueryString } from '../../parts/query-string.ts';
 import { State } from '../../parts/state.tsx';
-import type { Column } from '../../parts/table.tsx';
-import { RelativeTime } from '../../parts/times.tsx';
+import { Empty } from '../../parts/states.tsx';
+import { JobList } from '../job/job-list.tsx';
+import { JobRow } from '../job/job-row.tsx';
 import { BulkActionButton } from './bulk-actions.tsx';
-import { JobLink, OrganizationLink } from './links.tsx';
+import { organizationQuery } from './links.tsx';
 import { providersQuery } from './providers.tsx';
 
-const pageSize = 20;
+const pageSize = 50;
 const statuses = ['open', 'completed', 'failed', 'canceled'];
 const textFilters = [
   ['errorCode', 'Error code', 'CONTENT_POLICY'],
   ['model', 'Model', 'nano-banana'],
-  ['organizationId', 'Organization id', 'org_…'],
 ] as const;
-const filterNames = ['search', 'status', 'provider', 'after', ...textFilters.map(([name]) => name)];
-
-const columns: Column<OperatorSchemas['JobLine']>[] = [
-  {
-    title: 'Job',
-    cell: ({ jobId, prompt, type }) => (
-      <>
-        <JobLink id={jobId} prompt={prompt} />
-        <span className="dim block">{formatType(type)}</span>
-      </>
-    ),
-  },
-  {
-    title: 'Organization',
-    cell: ({ organizationId, organizationName }) => (
-      <OrganizationLink id={organizationId} name={organizationName} />
-    ),
-  },
-  {
-    title: 'Model',
-    cell: ({ model, provider }) => (
-      <>
-        {model}
-        <span className="dim block">{provider}</span>
-      </>
-    ),
-  },
-  {
-    title: 'Status',
-    cell: ({ status, errorCode }) => (
-      <>
-        <State name={status} />
-        {errorCode && <code className="wrong block">{errorCode}</code>}
-      </>
-    ),
-  },
-  {
-    title: 'Credits',
-    isNumber: true,
-    cell: ({ billing: { state, reserved, charged } }) => (
-      <Credits amount={state === 'reserved' ? reserved : charged} />
-    ),
-  },
-  { title: 'Created', cell: ({ createdAt }) => <RelativeTime time={createdAt} /> },
-];
+const moreNames = ['after', 'before', ...textFilters.map(([name]) => name)];
+const filterNames = ['search', 'status', 'provider', 'organizationId', ...moreNames];
 
 /** Shows the filters, and the jobs that match them. */
 export function AllJobs() {
@@ -84,51 +38,68 @@ export function AllJobs() {
       ),
   });
   return (
-    <>
-      <div role="search" aria-label="All jobs">
-        <SearchField text={filter['search'] ?? ''} change={(text) => change('search', text)} />
-        <Filters filter={filter} change={change} />
-      </div>
-      <Panel
-        title="Jobs"
-        columns={columns}
-        {...jobs}
-        rowId={({ jobId }) => jobId}
-        empty={isFiltered ? 'No jobs match' : 'No jobs yet'}
-      >
+    <section aria-label="All jobs">
+      <div className="head">
+        <h2>Jobs</h2>
         <BulkActionButton
           label="Act on all matching"
           filter={filter}
           disabledReason={isFiltered ? null : 'Choose a filter first.'}
         />
-      </Panel>
-    </>
+      </div>
+      <JobFilters filter={filter} change={change} />
+      <JobList
+        {...jobs}
+        firstTitle="Organization"
+        renderRow={(job) => (
+          <JobRow
+            job={job}
+            href={`/operator/jobs/${job.jobId}`}
+            first={<span title={job.organizationId}>{job.organizationName}</span>}
+            state={<StateOfJob job={job} />}
+          />
+        )}
+      >
+        <Empty title={isFiltered ? 'No jobs match' : 'No jobs yet'} />
+      </JobList>
+    </section>
   );
 }
 
-interface FiltersProps {
-  filter: Record<string, string>;
-  change: (name: string, value: string) => void;
+function StateOfJob({ job: { status, errorCode } }: { job: OperatorSchemas['JobLine'] }) {
+  return (
+    <span title={errorCode ?? undefined}>
+      <State name={status} /> {errorCode && <code className="wrong">{errorCode}</code>}
+    </span>
+  );
 }
 
-function Filters({ filter, change }: FiltersProps) {
+function JobFilters({ filter, change }: Filters) {
   const { data } = useQuery(providersQuery);
   const providers = data?.data.map(({ provider }) => provider) ?? [];
-  const selects = [
-    ['status', 'Status', statuses],
-    ['provider', 'Provider', providers],
-  ] as const;
+  const { organizationId = '' } = filter;
+  const { data: chosen } = useQuery({
+    ...organizationQuery(organizationId),
+    enabled: organizationId !== '',
+  });
+  const { data: listed } = useQuery({
+    queryKey: ['operator', 'organizations', 'newest'],
+    queryFn: () =>
+      unwrap(operatorApi.GET('/api/admin/v1/organizations', { params: { query: { limit: 200 } } })),
+  });
+  const organizations = [...(listed?.data ?? []), ...(chosen ? [chosen.data] : [])];
+  const names = new Map(organizations.map(({ organizationId: id, name }) => [id, name]));
   return (
-    <div className="filters">
-      {selects.map(([name, label, values]) => (
-        <SelectField
-          key={name}
-          label={label}
-          options={[allOption, ...toOptions(values)]}
-          value={filter[name] ?? ''}
-          change={(value) => change(name, value)}
-        />
-      ))}
+    <FilterBar
+      label="All jobs"
+      {...{ filter, change }}
+      selects={[
+        ['status', 'Status', toOptions(statuses)],
+        ['provider', 'Provider', toOptions(providers)],
+        ['organizationId', 'Organization', [...names]],
+      ]}
+      isOpen={moreNames.some((name) => filter[name])}
+    >
       {textFilters.map(([name, label, placeholder]) => (
         <TextField
           key={name}
@@ -141,12 +112,6 @@ function Filters({ filter, change }: FiltersProps) {
           }
         />
       ))}
-      <TextField
-        label="Since"
-        type="date"
-        value={filter['after']?.slice(0, 10) ?? ''}
-        change={(date) => change('after', toStartOfDay(date))}
-      />
-    </div>
+    </FilterBar>
   );
 }

@@ -21,13 +21,15 @@ const refreshMs = 2000;
 
 interface BulkActionButtonProps {
   label: string;
+  /** Action that is preselected. */
+  action?: JobAction;
   /** Conditions of the jobs, as the operators' API receives them. */
   filter: object;
   disabledReason?: string | null;
 }
 
 /** Shows a button that acts on many jobs, once its dialog has shown how many. */
-export function BulkActionButton({ filter, ...button }: BulkActionButtonProps) {
+export function BulkActionButton({ filter, action, ...button }: BulkActionButtonProps) {
   return (
     <OperatorAction
       {...button}
@@ -37,13 +39,13 @@ export function BulkActionButton({ filter, ...button }: BulkActionButtonProps) {
       path={path}
       body={(read) => ({ action: read('action'), filter, jobsMax, dryRun: false })}
     >
-      <DryRun filter={filter} />
+      <DryRun filter={filter} preselected={action} />
     </OperatorAction>
   );
 }
 
-function DryRun({ filter }: { filter: object }) {
-  const [action, setAction] = useState<JobAction>('reverify');
+function DryRun({ filter, preselected }: { filter: object; preselected: JobAction | undefined }) {
+  const [action, setAction] = useState<JobAction>(preselected ?? 'reverify');
   const { data, error } = useQuery({
     queryKey: ['operator', 'dry run', action, filter],
     queryFn: () =>

@@ -1,5 +1,6 @@
 /** Operators' page of a job: the reason for its state, the next steps, and its timeline. */
 import { useQuery } from '@tanstack/react-query';
+import { Link } from 'wouter';
 import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { Loading, ErrorMessage } from '../../parts/states.tsx';
@@ -7,7 +8,7 @@ import { formatType } from '../../parts/names.ts';
 import { DescriptionList } from '../../parts/description-list.tsx';
 import { CopyId } from '../../parts/ids.tsx';
 import { State } from '../../parts/state.tsx';
-import { DateTime } from '../../parts/times.tsx';
+import { DateTime, LocalTimes } from '../../parts/times.tsx';
 import { Billing } from '../job/billing.tsx';
 import { ProviderRequests } from '../job/provider-requests.tsx';
 import { JobActions, type JobAction } from './job-actions.tsx';
@@ -83,17 +84,20 @@ function ActionsOnJob({ explanation: { jobId, done, billing, webhook, next } }: 
 function NextSteps({ explanation: { why, callerWhy, next } }: ExplanationProps) {
   return (
     <section className="card stack">
-      <p className="why">{why}</p>
+      <p className="why">
+        <LocalTimes text={why} />
+      </p>
       <p>
-        <span className="dim">The caller reads:</span> {callerWhy}
+        <span className="dim">The caller reads:</span> <LocalTimes text={callerWhy} />
       </p>
       {next.length > 0 && (
         <>
           <h3>Next steps</h3>
           <ul className="stack">
-            {next.map(({ message, command, operation }) => (
+            {next.map(({ message, operation }) => (
               <li key={message}>
-                {message} {!operation && command && <code className="dim">studio {command}</code>}
+                <LocalTimes text={message} />{' '}
+                {operation === 'resumeProvider' && <Link href="/operator">Providers</Link>}
               </li>
             ))}
           </ul>

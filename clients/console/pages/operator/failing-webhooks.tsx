@@ -4,7 +4,8 @@ import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { usePages } from '../../gateway/pages.ts';
 import { Panel } from '../../parts/panel.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { deliveryColumns } from '../job/delivery-columns.tsx';
+import { Addresses, deliveryColumns } from '../job/delivery-columns.tsx';
+import { BulkActionButton } from './bulk-actions.tsx';
 import { jobActions } from './job-actions.tsx';
 import { JobLink, OrganizationLink } from './links.tsx';
 import { OperatorAction } from './operator-action.tsx';
@@ -43,12 +44,24 @@ export function FailingWebhooks() {
       unwrap(operatorApi.GET('/api/admin/v1/webhooks', { params: { query: cursor } })),
   });
   return (
-    <Panel
-      title="Webhooks whose last attempt failed"
-      columns={columns}
-      {...webhooks}
-      rowId={({ jobId, event }) => `${jobId} ${event}`}
-      empty="Every webhook was delivered"
-    />
+    <div className="stack">
+      <Addresses
+        webhooks={webhooks.items ?? []}
+        renderAction={(jobIds) => (
+          <BulkActionButton
+            label={`Redeliver all ${jobIds.length}`}
+            action="redeliver"
+            filter={{ jobIds }}
+          />
+        )}
+      />
+      <Panel
+        title="Webhooks whose last attempt failed"
+        columns={columns}
+        {...webhooks}
+        rowId={({ jobId, event }) => `${jobId} ${event}`}
+        empty="Every webhook was delivered"
+      />
+    </div>
   );
 }

@@ -1,5 +1,8 @@
 /** Links to the operators' pages of jobs and organizations. */
+import { queryOptions, useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
+import { unwrap } from '../../gateway/client.ts';
+import { operatorApi } from '../../gateway/operator.ts';
 import { IdTail } from '../../parts/ids.tsx';
 import { formatType } from '../../parts/names.ts';
 
@@ -12,11 +15,22 @@ export function JobLink({ id, prompt = null }: { id: string; prompt?: string | n
   );
 }
 
-/** Shows a link to the page of an organization. Its text is the name, or the end of the id. */
+/** Query for an organization. */
+export const organizationQuery = (organizationId: string) =>
+  queryOptions({
+    queryKey: ['operator', 'organization', organizationId],
+    queryFn: () => {
+      const params = { path: { organizationId } };
+      return unwrap(operatorApi.GET('/api/admin/v1/organizations/{organizationId}', { params }));
+    },
+  });
+
+/** Shows a link to the page of an organization. Its text is the name, which is read if it is omitted. */
 export function OrganizationLink({ id, name }: { id: string; name?: string }) {
+  const { data } = useQuery({ ...organizationQuery(id), enabled: name === undefined });
   return (
     <Link href={`/operator/organizations/${id}`} title={id}>
-      {name ?? <IdTail id={id} />}
+      {name ?? data?.data.name ?? <IdTail id={id} />}
     </Link>
   );
 }

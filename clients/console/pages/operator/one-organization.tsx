@@ -1,12 +1,12 @@
 /** Page of one organization: state, balance, actions, ledger, users and keys. */
 import { useQuery } from '@tanstack/react-query';
-import { unwrap } from '../../gateway/client.ts';
-import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
+import type { OperatorSchemas } from '../../gateway/operator.ts';
 import { formatAmount } from '../../parts/amounts.tsx';
 import { CopyId } from '../../parts/ids.tsx';
 import { State } from '../../parts/state.tsx';
 import { ErrorMessage, Loading } from '../../parts/states.tsx';
 import { UseLimitFields, readUseLimits } from '../keys/limit-fields.tsx';
+import { organizationQuery } from './links.tsx';
 import { Ledger } from './ledger.tsx';
 import { CreditsField, CreditChangeIdField } from './credit-fields.tsx';
 import { OperatorAction } from './operator-action.tsx';
@@ -15,12 +15,7 @@ import { Users } from './users.tsx';
 
 /** Shows the operators' page of an organization. */
 export function OneOrganization({ organizationId }: { organizationId: string }) {
-  const params = { path: { organizationId } };
-  const { data, error } = useQuery({
-    queryKey: ['operator', 'organization', organizationId],
-    queryFn: () =>
-      unwrap(operatorApi.GET('/api/admin/v1/organizations/{organizationId}', { params })),
-  });
+  const { data, error } = useQuery(organizationQuery(organizationId));
   if (error) return <ErrorMessage error={error} />;
   if (!data) return <Loading />;
   const organization = data.data;

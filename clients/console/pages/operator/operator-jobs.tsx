@@ -65,18 +65,21 @@ const stuckColumns: Column<StuckWork>[] = [
   {
     title: 'Job',
     cell: ({ id, kind, type, model }) => (
-      <span className="line">
-        {kind === 'studio' ? <JobLink id={id} /> : <IdTail id={id} />}{' '}
+      <>
+        {kind === 'studio' ? <JobLink id={id} /> : <IdTail id={id} />}
         <TypeAndModel type={type} model={model} />
-      </span>
+      </>
     ),
   },
   {
     title: 'State',
-    cell: (work) => (
-      <span className="line" title={work.reasons.join('; ')}>
-        <State name={work.kind === 'chat' ? 'open chat' : classify(work)[0]} />{' '}
-        <span className="dim">{work.reasons[0]}</span>
+    cell: (work) => <State name={work.kind === 'chat' ? 'open chat' : classify(work)[0]} />,
+  },
+  {
+    title: 'Reason',
+    cell: ({ reasons }) => (
+      <span className="line dim" title={reasons.join('; ')}>
+        {reasons[0]}
       </span>
     ),
   },

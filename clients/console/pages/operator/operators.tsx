@@ -8,7 +8,7 @@ import { TextField } from '../../parts/fields.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import { State } from '../../parts/state.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { RelativeTime, DateTime } from '../../parts/times.tsx';
+import { RelativeTime } from '../../parts/times.tsx';
 import { OperatorAction } from './operator-action.tsx';
 
 type Operator = OperatorSchemas['Operator'];
@@ -24,7 +24,7 @@ const columns: Column<Operator>[] = [
     title: 'Last used',
     cell: ({ lastUsedAt }) => (lastUsedAt === null ? 'Never' : <RelativeTime time={lastUsedAt} />),
   },
-  { title: 'Created', cell: ({ createdAt }) => <DateTime time={createdAt} /> },
+  { title: 'Created', cell: ({ createdAt }) => <RelativeTime time={createdAt} /> },
   { title: 'Actions', cell: (operator) => operator.revokedAt === null && <Revoke {...operator} /> },
 ];
 

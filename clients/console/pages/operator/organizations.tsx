@@ -9,7 +9,7 @@ import { Panel } from '../../parts/panel.tsx';
 import { useDebounced } from '../../parts/debounced.ts';
 import { State } from '../../parts/state.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { DateTime } from '../../parts/times.tsx';
+import { RelativeTime } from '../../parts/times.tsx';
 import { OrganizationLink } from './links.tsx';
 import { OperatorAction } from './operator-action.tsx';
 
@@ -32,7 +32,7 @@ const columns: Column<Organization>[] = [
     cell: ({ balance }) => <Credits amount={balance.reserved} />,
   },
   { title: '6-hour window', isNumber: true, cell: ({ window }) => formatWindow(window) },
-  { title: 'Created', cell: ({ createdAt }) => <DateTime time={createdAt} /> },
+  { title: 'Created', cell: ({ createdAt }) => <RelativeTime time={createdAt} /> },
 ];
 
 /** Shows the page of organizations. */

@@ -4,7 +4,7 @@ import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { Panel } from '../../parts/panel.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { RelativeTime, DateTime } from '../../parts/times.tsx';
+import { RelativeTime } from '../../parts/times.tsx';
 import { LimitFields, readLimits } from '../keys/limit-fields.tsx';
 import { Spending } from '../keys/spending.tsx';
 import { OperatorAction } from './operator-action.tsx';
@@ -13,7 +13,7 @@ const columns: Column<OperatorSchemas['User']>[] = [
   { title: 'User', cell: ({ name }) => <strong>{name}</strong> },
   { title: 'Role', cell: ({ role }) => role },
   { title: 'Keys', cell: ({ userId }) => <UserKeys userId={userId} /> },
-  { title: 'Created', cell: ({ createdAt }) => <DateTime time={createdAt} /> },
+  { title: 'Created', cell: ({ createdAt }) => <RelativeTime time={createdAt} /> },
 ];
 
 /** Shows the users of an organization with their API keys. */

@@ -24,6 +24,7 @@ import { CopyAsCode } from './copy-as.tsx';
 import { estimateQuery } from './estimate-query.ts';
 import { markAccepted, readRequestKey } from './draft.ts';
 import { SchemaField } from './fields.tsx';
+import { Shortfall, useShortfall } from './shortfall.tsx';
 import { findModelField, ModelPicker } from './model-picker.tsx';
 
 interface CapabilityFormProps {
@@ -167,19 +168,30 @@ interface RunRowProps {
 function RunRow({ capability, body, isPending }: RunRowProps) {
   const denial = useDenial(capability);
   const credits = useEstimate(capability, body);
+  const shortfall = useShortfall(credits);
   return (
-    <div className="price">
-      <p>
-        {credits !== undefined ? (
-          <MostCredits credits={credits} />
-        ) : (
-          <span className="dim">{denial ?? <ListPrice capability={capability} body={body} />}</span>
-        )}
-      </p>
-      <ActionButton type="submit" className="primary" disabled={isPending} disabledReason={denial}>
-        {isPending ? 'Starting…' : 'Generate'}
-      </ActionButton>
-    </div>
+    <>
+      <Shortfall reason={shortfall} />
+      <div className="price">
+        <p>
+          {credits !== undefined ? (
+            <MostCredits credits={credits} />
+          ) : (
+            <span className="dim">
+              {denial ?? <ListPrice capability={capability} body={body} />}
+            </span>
+          )}
+        </p>
+        <ActionButton
+          type="submit"
+          className="primary"
+          disabled={isPending}
+          disabledReason={denial ?? shortfall}
+        >
+          {isPending ? 'Starting…' : shortfall ? 'Not enough credits' : 'Generate'}
+        </ActionButton>
+      </div>
+    </>
   );
 }
 

@@ -19,6 +19,7 @@ import { useChat, type Message } from './chat-stream.ts';
 import { ChatMessage, Pictures, useChatHistory } from './chat-message.tsx';
 import { CopyAsCode } from './copy-as.tsx';
 import { chatEstimateQuery } from './estimate-query.ts';
+import { Shortfall, useShortfall } from './shortfall.tsx';
 
 interface ChatBody {
   model: string;
@@ -281,11 +282,15 @@ function ChatEstimate({ body, enabled }: { body: ChatBody; enabled: boolean }) {
     enabled: enabled && debouncedJson === currentJson,
     placeholderData: keepPreviousData,
   });
+  const shortfall = useShortfall(data?.data.most);
   if (!enabled || !data || error)
     return <p className="dim">The price appears when you type a message.</p>;
   return (
-    <p>
-      <MostCredits credits={data.data.most} />
-    </p>
+    <>
+      <p>
+        <MostCredits credits={data.data.most} />
+      </p>
+      <Shortfall reason={shortfall} />
+    </>
   );
 }

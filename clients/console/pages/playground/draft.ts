@@ -2,6 +2,7 @@
  * Stores the form values of the playground in the browser until the tab is closed, and the
  * Idempotency-Key of the request that they make.
  */
+import { useState } from 'react';
 import { useLocation } from 'wouter';
 import { newRequestKey } from '../../gateway/client.ts';
 import { buildOpening, studioPath, type Capability, type FormValues } from './capability.ts';
@@ -12,9 +13,11 @@ const storageKey = (type: string): string => `draft ${type}`;
 export const readDraft = (type: string): FormValues | null =>
   JSON.parse(sessionStorage.getItem(storageKey(type)) ?? 'null');
 
-/** Stores the form values for a job type. */
-export const storeDraft = (type: string, values: FormValues): void =>
+/** Stores the form values for a job type, and the job that they made, if its result is shown beside the form. */
+export function storeDraft(type: string, values: FormValues, jobId?: string): void {
   sessionStorage.setItem(storageKey(type), JSON.stringify(values));
+  if (jobId !== undefined) sessionStorage.setItem(`job ${type}`, jobId);
+}
 
 /**
  * Returns a function that opens the form of an endpoint with the given fields. The form keeps the
@@ -28,6 +31,21 @@ export function useOpenForm(): (capability: Capability, fields: FormValues) => v
     // A form that is already shown is drawn anew, because the state differs.
     navigate(`/playground/${studioPath(capability)}`, { state: newRequestKey() });
   };
+}
+
+/**
+ * Returns the id of the job that the form of a type has started in this tab, or that was chosen for
+ * it, and a function that changes it.
+ */
+export function useShownJob(type: string) {
+  const key = `job ${type}`;
+  const [jobId, setJobId] = useState(() => sessionStorage.getItem(key));
+  const show = (next: string | null): void => {
+    if (next === null) sessionStorage.removeItem(key);
+    else sessionStorage.setItem(key, next);
+    setJobId(next);
+  };
+  return [jobId, show] as const;
 }
 
 /** Time after which a further click on an unchanged form starts a new job, in milliseconds. */

@@ -9,67 +9,57 @@ import { startJob, timelineQuery, toRepeatable } from '../job/job-query.ts';
 import { capabilitiesQuery } from './capabilities-query.ts';
 import type { FormValues } from './capability.ts';
 import { CopyAsCode } from './copy-as.tsx';
-import { readDraft, storeDraft } from './draft.ts';
+import { readDraft, storeDraft, useShownJob } from './draft.ts';
 import { estimateQuery } from './estimate-query.ts';
 import { JsonField } from './json-field.tsx';
 import { Endpoints, ShownJob } from './playground.tsx';
+import { Shortfall, useShortfall } from './shortfall.tsx';
 import { RecentResults, useRecentJobs } from './recent-results.tsx';
 
 const path = '/api/v1/studio/pipelines';
 const type = 'pipeline';
-const art = {
-  id: 'art',
-  use: 'image/generate',
-  body: { prompt: 'a lighthouse at dawn', aspectRatio: '16:9' },
-};
+const step = (id: string, use: string, body: FormValues, limit: { maxCredits?: number } = {}) => ({
+  id,
+  use,
+  body,
+  ...limit,
+});
+const from = (id: string, field: { field?: string } = {}) => ({ $from: id, ...field });
 
 const recipes: Record<string, FormValues> = {
   'Picture, film and voice': {
     steps: [
-      art,
-      {
-        id: 'film',
-        use: 'video/generate',
-        body: { prompt: 'waves roll', durationSeconds: 4, imageUrl: { $from: 'art' } },
-      },
-      {
-        id: 'voice',
-        use: 'voiceover/generate',
-        body: { text: 'Every night it waits.', title: 'Harbour' },
-      },
-      {
-        id: 'cut',
-        use: 'video/merge',
-        body: { videoUrls: [{ $from: 'film' }], audioUrl: { $from: 'voice' } },
-      },
+      step('art', 'image/generate', { prompt: 'a lighthouse at dawn', aspectRatio: '16:9' }),
+      step('film', 'video/generate', {
+        prompt: 'waves roll',
+        durationSeconds: 4,
+        imageUrl: from('art'),
+      }),
+      step('voice', 'voiceover/generate', { text: 'Every night it waits.', title: 'Harbour' }),
+      step('cut', 'video/merge', { videoUrls: [from('film')], audioUrl: from('voice') }),
     ],
   },
   'Recording, transcript and new voice': {
     steps: [
-      {
-        id: 'transcript',
-        use: 'audio/transcribe',
-        body: { audioUrl: 'https://example.com/interview.mp3' },
-        maxCredits: 100,
-      },
-      {
-        id: 'dub',
-        use: 'voiceover/generate',
-        body: { text: { $from: 'transcript', field: 'text' }, title: 'Dubbed' },
-        maxCredits: 50,
-      },
+      step(
+        'transcript',
+        'audio/transcribe',
+        { audioUrl: 'https://example.com/interview.mp3' },
+        { maxCredits: 100 },
+      ),
+      step(
+        'dub',
+        'voiceover/generate',
+        { text: from('transcript', { field: 'text' }), title: 'Dubbed' },
+        { maxCredits: 50 },
+      ),
     ],
   },
   'Product picture, cut out and enlarged': {
     steps: [
-      { ...art, body: { prompt: 'a red enamel mug on a table' } },
-      { id: 'cutout', use: 'image/remove-background', body: { imageUrl: { $from: 'art' } } },
-      {
-        id: 'large',
-        use: 'image/upscale',
-        body: { imageUrl: { $from: 'cutout' } },
-        maxCredits: 20,
-      },
+      step('art', 'image/generate', { prompt: 'a red enamel mug on a table' }),
+      step('cutout', 'image/remove-background', { imageUrl: from('art') }),
+      step('large', 'image/upscale', { imageUrl: from('cutout') }, { maxCredits: 20 }),
     ],
   },
 };
@@ -79,7 +69,7 @@ export default function Pipelines() {
   const { data } = useSuspenseQuery(capabilitiesQuery);
   const jobs = useRecentJobs(type);
   const client = useQueryClient();
-  const [jobId, setJobId] = useState<string | null>(null);
+  const [shownId, setShownId] = useShownJob(type);
   const [body, setBody] = useState<FormValues>(
     () => readDraft(type) ?? recipes['Product picture, cut out and enlarged'] ?? {},
   );
@@ -93,10 +83,9 @@ export default function Pipelines() {
     setFormKey((last) => last + 1);
   };
   const choose = async (chosenId: string): Promise<void> => {
-    setJobId(chosenId);
+    setShownId(chosenId);
     load(toRepeatable((await client.ensureQueryData(timelineQuery(chosenId))).request));
   };
-  const shownId = jobId ?? jobs?.[0]?.jobId;
   return (
     <>
       <div className="head">
@@ -105,21 +94,32 @@ export default function Pipelines() {
       <Endpoints capabilities={data.data} current="pipelines" />
       <div className="row recipes">
         {Object.entries(recipes).map(([name, recipe]) => (
-          <button key={name} type="button" onClick={() => load(recipe)}>
+          <button
+            key={name}
+            type="button"
+            onClick={() => {
+              setShownId(null);
+              load(recipe);
+            }}
+          >
             {name}
           </button>
         ))}
       </div>
       <div className="playground">
-        <PipelineForm key={formKey} body={body} change={change} onStart={setJobId} />
+        <PipelineForm key={formKey} body={body} change={change} onStart={setShownId} />
         <section className="stack result" aria-label="Job" aria-live="polite">
           {shownId ? (
             <ShownJob key={shownId} jobId={shownId} />
           ) : (
-            <Empty title="Your first result appears here">Choose a recipe, and run it.</Empty>
+            <Empty title="The result appears here">Choose a recipe, and run it.</Empty>
           )}
           {jobs && jobs.length > 0 && (
-            <RecentResults jobs={jobs} currentId={shownId} choose={(id) => void choose(id)} />
+            <RecentResults
+              jobs={jobs}
+              currentId={shownId ?? undefined}
+              choose={(id) => void choose(id)}
+            />
           )}
         </section>
       </div>
@@ -145,6 +145,8 @@ function PipelineForm({ body, change, onStart }: PipelineFormProps) {
     start.mutate();
   };
   const error = start.error ?? estimate.error;
+  const credits = estimate.error ? undefined : estimate.data?.data.credits;
+  const shortfall = useShortfall(credits);
   return (
     <form className="card" aria-label="Pipeline" onSubmit={submit}>
       <div className="field">
@@ -163,14 +165,15 @@ function PipelineForm({ body, change, onStart }: PipelineFormProps) {
       <CopyAsCode path={path} body={body} />
       <div className="run">
         <ErrorMessage error={error instanceof ApiError ? error : null} />
+        <Shortfall reason={shortfall} />
         <div className="price">
-          <p>
-            {estimate.data && !estimate.error && (
-              <MostCredits credits={estimate.data.data.credits} />
-            )}
-          </p>
-          <button type="submit" className="primary" disabled={start.isPending}>
-            {start.isPending ? 'Starting…' : 'Run'}
+          <p>{credits !== undefined && <MostCredits credits={credits} />}</p>
+          <button
+            type="submit"
+            className="primary"
+            disabled={start.isPending || shortfall !== null}
+          >
+            {start.isPending ? 'Starting…' : shortfall ? 'Not enough credits' : 'Run'}
           </button>
         </div>
       </div>

@@ -24,7 +24,8 @@ import {
   type FormValues,
 } from './capability.ts';
 import { CapabilityForm, useEstimate } from './capability-form.tsx';
-import { readDraft, storeDraft } from './draft.ts';
+import { readDraft, storeDraft, useShownJob } from './draft.ts';
+import { useShortfall } from './shortfall.tsx';
 import { RecentResults, useRecentJobs } from './recent-results.tsx';
 
 /** Shows the playground of an endpoint. `name` is the endpoint's path below /studio. */
@@ -96,13 +97,16 @@ export function Endpoints({ capabilities, current }: EndpointsProps) {
 /** Shows the form of an endpoint, its last job, and the results before it. */
 function EndpointPlayground({ capability }: { capability: Capability }) {
   const { type } = capability;
-  const [jobId, setJobId] = useState(() => sessionStorage.getItem(storageKey(type)));
+  const [jobId, setJobId] = useShownJob(type);
   const jobSection = useRef<HTMLElement>(null);
   const jobs = useRecentJobs(type);
-  const shownId = jobId ?? jobs?.find(({ status }) => status === 'completed')?.jobId;
+  // The form opens with the latest result. What other programs and bulk jobs make later does not replace it.
+  const [openingId, setOpeningId] = useState<string | null>();
+  if (jobs && openingId === undefined)
+    setOpeningId(jobs.find(({ status }) => status === 'completed')?.jobId ?? null);
+  const shownId = jobId ?? openingId ?? undefined;
   const { values, setValues, formKey, load, freeze } = useFormValues(capability, shownId);
   const showJob = (next: string): void => {
-    sessionStorage.setItem(storageKey(type), next);
     setJobId(next);
     // On a narrow screen, the job is shown below the form, so the page scrolls to it.
     jobSection.current?.scrollIntoView({ block: 'nearest', behavior: 'smooth' });
@@ -134,8 +138,6 @@ function EndpointPlayground({ capability }: { capability: Capability }) {
     </div>
   );
 }
-
-const storageKey = (type: string): string => `job ${type}`;
 
 /**
  * Returns the values of a form: the draft, otherwise the example of the endpoint, with the text of
@@ -176,6 +178,7 @@ const pictures = import.meta.glob<string>('./examples/*.webp', {
 function Example({ capability, values }: { capability: Capability; values: FormValues }) {
   const model = findModel(capability, values);
   const credits = useEstimate(capability, buildBody(capability, values));
+  const shortfall = useShortfall(credits);
   const picture = pictures[`./examples/${capability.type}.webp`];
   const text = findExampleText(capability);
   const usual = model?.typicalSeconds && `The model usually takes ${model.typicalSeconds} s.`;
@@ -193,7 +196,7 @@ function Example({ capability, values }: { capability: Capability; values: FormV
       ) : (
         <Empty title="Your first result appears here">{usual}</Empty>
       )}
-      {credits !== undefined && (
+      {credits !== undefined && shortfall === null && (
         <p className="row">
           <button type="submit" form="endpoint">
             Run this: {formatAmount(credits)} credits

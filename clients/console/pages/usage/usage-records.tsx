@@ -9,7 +9,7 @@ import { formatType } from '../../parts/names.ts';
 import { Panel } from '../../parts/panel.tsx';
 import { State } from '../../parts/state.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { DateTime } from '../../parts/times.tsx';
+import { RelativeTime } from '../../parts/times.tsx';
 
 type UsageRecord = Schemas['UsageRecord'];
 
@@ -17,7 +17,7 @@ const states = ['reserved', 'charged', 'released'] as const;
 const pageSize = 20;
 
 const columns: Column<UsageRecord>[] = [
-  { title: 'Time', cell: ({ createdAt }) => <DateTime time={createdAt} /> },
+  { title: 'Time', cell: ({ createdAt }) => <RelativeTime time={createdAt} /> },
   {
     title: 'Type',
     cell: ({ jobId, type }) =>

@@ -7,7 +7,7 @@ import { SelectField } from '../../parts/fields.tsx';
 import { IdTail } from '../../parts/ids.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { deliveryColumns } from '../job/delivery-columns.tsx';
+import { Addresses, deliveryColumns } from '../job/delivery-columns.tsx';
 import { RedeliverButton } from '../job/redeliver-button.tsx';
 
 type Webhook = Schemas['ListedWebhook'];
@@ -35,44 +35,63 @@ const columns: Column<Webhook>[] = [
   ...deliveryColumns,
   {
     title: 'Action',
-    cell: (webhook) => webhook.event === 'ended' && <RedeliverButton {...webhook} />,
+    cell: ({ jobId, event, state }) =>
+      event === 'ended' && <RedeliverButton jobIds={[jobId]} isRunning={state === 'waiting'} />,
   },
 ];
 
+type Filter = (typeof filterOptions)[number][0];
+
+const idOf = ({ jobId, event }: Webhook): string =>
+  event === 'ended' ? jobId : `${jobId}-${event}`;
+
+function useWebhooks(state: Filter) {
+  return usePages({
+    queryKey: ['timeline', 'webhooks', state],
+    read: (cursor) => {
+      const query = { ...(state && { state }), limit: 100, ...cursor };
+      return unwrap(api.GET('/api/v1/webhooks/deliveries', { params: { query } }));
+    },
+    // The event stream does not report deliveries, so the list is polled while one is in progress.
+    refreshMs: (items) => items.some((item) => item.state === 'delivering') && refreshMs,
+  });
+}
+
 /** Shows the webhooks of jobs, with a filter by delivery state. */
 export function Deliveries() {
-  const [filter, setFilter] = useState<(typeof filterOptions)[number][0]>('');
-  const webhooks = usePages({
-    queryKey: ['timeline', 'webhooks', filter],
-    read: (cursor) =>
-      unwrap(
-        api.GET('/api/v1/webhooks/deliveries', {
-          params: { query: { ...(filter && { state: filter }), ...cursor } },
-        }),
-      ),
-    // The event stream does not report deliveries, so the list is polled while one is in progress.
-    refreshMs: (items) => items.some(({ state }) => state === 'delivering') && refreshMs,
-  });
+  const [filter, setFilter] = useState<Filter>('');
+  const webhooks = useWebhooks(filter);
+  const failing = useWebhooks('failing');
+  const latest = useWebhooks('');
+  const all = [...(failing.items ?? []), ...(latest.items ?? [])];
   return (
-    <Panel
-      title="Deliveries"
-      columns={columns}
-      {...webhooks}
-      rowId={({ jobId, event }) => (event === 'ended' ? jobId : `${jobId}-${event}`)}
-      empty={filter === '' ? 'No webhooks yet' : 'No deliveries match'}
-      emptyHint={
-        <>
-          Jobs whose request has a <code>webhookUrl</code> send a webhook when they end.
-        </>
-      }
-    >
-      <SelectField
-        label="State"
-        className="check"
-        options={filterOptions}
-        value={filter}
-        change={setFilter}
+    <>
+      <Addresses
+        webhooks={[...new Map(all.map((item) => [idOf(item), item])).values()]}
+        renderAction={(jobIds) => (
+          <RedeliverButton jobIds={jobIds}>{`Redeliver all ${jobIds.length}`}</RedeliverButton>
+        )}
       />
-    </Panel>
+      <Panel
+        title="Deliveries"
+        columns={columns}
+        {...webhooks}
+        rowId={idOf}
+        empty={filter === '' ? 'No webhooks yet' : 'No deliveries match'}
+        emptyHint={
+          <>
+            Jobs whose request has a <code>webhookUrl</code> send a webhook when they end.
+          </>
+        }
+      >
+        <SelectField
+          label="State"
+          className="check"
+          options={filterOptions}
+          value={filter}
+          change={setFilter}
+        />
+      </Panel>
+    </>
   );
 }

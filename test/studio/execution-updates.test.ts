@@ -1,15 +1,17 @@
 /**
- * Job updates come from Postgres alone, whichever process reserved, rejected or settled the job.
+ * Updates of executions come from Postgres alone, whichever process reserved, rejected, settled or
+ * ended them.
  */
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
+import { createBulkReads } from '../../studio/bulk/bulk-reads.ts';
 import { createJobReads } from '../../studio/jobs/job-reads.ts';
 import { createLedger, type Ledger, type Reservation } from '../../ledger/ledger.ts';
 import {
-  createJobWaits,
-  openJobUpdates,
-  type JobChange,
-  type JobUpdates,
-} from '../../studio/jobs/job-updates.ts';
+  createWaits,
+  openUpdates,
+  type Change,
+  type Updates,
+} from '../../studio/executions/updates.ts';
 import { newId } from '../../domain/ids.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { createCaller } from '../harness/callers.ts';
@@ -25,17 +27,17 @@ beforeAll(() => {
 const listening = `FROM pg_stat_activity
   WHERE query LIKE 'LISTEN%' AND datname = current_database()`;
 
-/** Opens job updates as another gateway process does, and collects the changes of all jobs. */
-async function listen(): Promise<{ updates: JobUpdates; changes: JobChange[] }> {
+/** Opens updates as another gateway process does, and collects all changes. */
+async function listen(): Promise<{ updates: Updates; changes: Change[] }> {
   const reads = createJobReads(database.pool);
-  const updates = await openJobUpdates({
+  const updates = await openUpdates({
     config: { DATABASE_URL: database.url },
     pool: database.pool,
-    reads,
+    kinds: [reads, createBulkReads(database.pool, reads)],
     logger,
   });
   onTestFinished(() => updates.close());
-  const changes: JobChange[] = [];
+  const changes: Change[] = [];
   updates.watch((change) => changes.push(change));
   return { updates, changes };
 }
@@ -71,6 +73,29 @@ const release = (job: Reservation) => {
 /** Timeout for an event that never arrives. */
 const hangMs = 30_000;
 
+it('a wait for a bulk job reads its end from the row when the notification is lost', async () => {
+  const { updates } = await listen();
+  const { organizationId, keyId } = await createCaller(database.pool, 'a pepper', {
+    amountMicro: 0,
+  });
+  const id = newId('bulk');
+  await database.query(
+    `INSERT INTO bulk (id, organization_id, key_id, request_id, status, concurrency)
+      VALUES ($1, $2, $3, 'req_test', 'in_progress', 1)`,
+    [id, organizationId, keyId],
+  );
+  const { read } = createBulkReads(database.pool, createJobReads(database.pool));
+  const waits = createWaits(updates, { read, isEnded: (bulk) => bulk.completedAtMs !== null });
+  const wait = waits.awaitEnd({ organizationId, id }, hangMs);
+  await database.query(
+    `UPDATE bulk SET status = 'canceled', completed_at = clock_timestamp() WHERE id = $1`,
+    [id],
+  );
+  const startedAt = performance.now();
+  expect(await wait).toMatchObject({ id, status: 'canceled' });
+  expect(performance.now() - startedAt).toBeLessThan(hangMs / 2);
+});
+
 describe('the updates of a job', () => {
   it('are its reservation and its end, each once, even before a subscription', async () => {
     const { updates, changes } = await listen();
@@ -81,7 +106,7 @@ describe('the updates of a job', () => {
     await release(job);
     expect(await subscription.next(hangMs)).toMatchObject({ event: 'reserved' });
     expect(await subscription.next(hangMs)).toMatchObject({ event: 'done' });
-    const change = { organizationId: job.organizationId, jobId: job.id };
+    const change = { organizationId: job.organizationId, id: job.id };
     expect(changes).toEqual([change, change]);
   });
 
@@ -89,10 +114,11 @@ describe('the updates of a job', () => {
     const { updates } = await listen();
     const job = await newJob(4);
     await ledger.reserve(job);
-    const waits = createJobWaits({ updates, reads: createJobReads(database.pool) });
+    const { read } = createJobReads(database.pool);
+    const waits = createWaits(updates, { read, isEnded: ({ status }) => status !== 'open' });
     const closed = new AbortController();
-    const { organizationId, id: jobId } = job;
-    const wait = waits.awaitEnd({ organizationId, jobId, signal: closed.signal }, hangMs);
+    const { organizationId, id } = job;
+    const wait = waits.awaitEnd({ organizationId, id, signal: closed.signal }, hangMs);
     const startedAt = performance.now();
     setTimeout(() => closed.abort(), 200);
     expect(await wait).toMatchObject({ status: 'open' });

@@ -4,11 +4,11 @@ import { creditsFromMicro } from '../../../domain/credits.ts';
 import { fieldError, GatewayError } from '../../../domain/errors.ts';
 import { toResponse } from '../../../domain/json.ts';
 import {
-  bulkActionNames,
-  bulkActionRecord,
+  actionNames,
+  actionRunRecord,
   rejectedJob,
-  type BulkActionRecord,
-} from '../../../studio/jobs/bulk-actions.ts';
+  type ActionRunRecord,
+} from '../../../studio/jobs/action-runs.ts';
 import type { Composition } from '../../composition.ts';
 import { idempotencyHeader, parseIdempotencyKey } from '../../http/request-headers.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
@@ -30,7 +30,7 @@ import { jobConditions } from './admin-jobs.ts';
 
 const path = '/api/admin/v1/bulk-actions';
 const rejectionsShownMax = 100;
-const params = z.object({ bulkActionId: pathId('bulkAction') });
+const params = z.object({ bulkActionId: pathId('actionRun') });
 
 const filter = z
   .strictObject({
@@ -55,7 +55,7 @@ const filter = z
 
 const body = z.strictObject({
   ...operatorFields,
-  action: z.enum(bulkActionNames),
+  action: z.enum(actionNames),
   filter,
   dryRun: z.boolean().default(true).meta({ description: 'If true, nothing is changed.' }),
   release: z.boolean().default(false).meta({
@@ -70,9 +70,7 @@ const body = z.strictObject({
   }),
 });
 
-const bulkActionSchema = responseSchema(
-  bulkActionRecord.omit({ creditsMicro: true, request: true }),
-)
+const actionRunSchema = responseSchema(actionRunRecord.omit({ creditsMicro: true, request: true }))
   .extend({
     credits: z.number().meta({
       description: 'Reserved credits of the jobs, or their charged credits that were not refunded.',
@@ -80,7 +78,7 @@ const bulkActionSchema = responseSchema(
     request: z.record(z.string(), z.unknown()),
   })
   .meta({ id: 'BulkAction' });
-const progressSchema = bulkActionSchema
+const progressSchema = actionRunSchema
   .extend({
     rejections: z.array(rejectedJob).meta({
       description: 'The first 100 jobs on which the action was not possible, and why.',
@@ -90,7 +88,7 @@ const progressSchema = bulkActionSchema
 const previewSchema = z
   .object({
     dryRun: z.literal(true),
-    action: z.enum(bulkActionNames),
+    action: z.enum(actionNames),
     jobs: z.int().meta({ description: 'Number of chosen jobs.' }),
     applicable: z.int().meta({ description: 'Number of them that the action can change.' }),
     credits: z.number().meta({ description: 'Credits of the jobs that the action can change.' }),
@@ -98,21 +96,21 @@ const previewSchema = z
   })
   .meta({ id: 'BulkActionPreview' });
 
-const formatBulkAction = ({ creditsMicro, ...row }: BulkActionRecord) =>
-  bulkActionSchema.parse({ ...toResponse(row), credits: creditsFromMicro(creditsMicro) });
+const formatActionRun = ({ creditsMicro, ...row }: ActionRunRecord) =>
+  actionRunSchema.parse({ ...toResponse(row), credits: creditsFromMicro(creditsMicro) });
 
 async function readProgress(
   { bulkActionId }: z.infer<typeof params>,
-  { bulkActions }: Pick<Composition, 'bulkActions'>,
+  { actionRuns }: Pick<Composition, 'actionRuns'>,
 ): Promise<z.infer<typeof progressSchema>> {
-  const row = await bulkActions.find(bulkActionId);
+  const row = await actionRuns.find(bulkActionId);
   if (!row) throw new GatewayError('NOT_FOUND', 'No such bulk action.');
-  const rejections = await bulkActions.rejections(bulkActionId, rejectionsShownMax);
-  return { ...formatBulkAction(row), rejections: [...rejections] };
+  const rejections = await actionRuns.rejections(bulkActionId, rejectionsShownMax);
+  return { ...formatActionRun(row), rejections: [...rejections] };
 }
 
-/** Endpoints of bulk actions. */
-export const bulkActionEndpoints = defineSection('Jobs', {
+/** Endpoints of action runs, which callers of the API know as bulk actions. */
+export const actionRunEndpoints = defineSection('Jobs', {
   startBulkAction: defineEndpoint({
     route: `POST ${path}`,
     summary: 'Cancel, reverify, resettle, redeliver or refund many jobs',
@@ -140,12 +138,12 @@ export const bulkActionEndpoints = defineSection('Jobs', {
       const order = { action, choice, jobsMax, perSecond, request };
       const key = parseIdempotencyKey(ctx);
       if (dryRun) {
-        const { creditsMicro, ...preview } = await services.bulkActions.preview(order);
+        const { creditsMicro, ...preview } = await services.actionRuns.preview(order);
         const credits = creditsFromMicro(creditsMicro);
         return toData({ dryRun: true as const, action, ...preview, credits });
       }
       const requestKey = key && `${operator.operatorId ?? 'admin'}:${key}`;
-      const { id, repeated } = await services.bulkActions.start(order, { ...call, requestKey });
+      const { id, repeated } = await services.actionRuns.start(order, { ...call, requestKey });
       if (repeated) ctx.set('Idempotent-Replayed', 'true');
       ctx.status = 202;
       return toData(await readProgress({ bulkActionId: id }, services));
@@ -156,12 +154,12 @@ export const bulkActionEndpoints = defineSection('Jobs', {
     route: `GET ${path}`,
     summary: 'List bulk actions, newest first',
     request: {
-      query: z.strictObject({ limit: pageLimit, cursor: idField('bulkAction').optional() }),
+      query: z.strictObject({ limit: pageLimit, cursor: idField('actionRun').optional() }),
     },
-    response: pageSchema(bulkActionSchema),
+    response: pageSchema(actionRunSchema),
     async handle({ query: { limit, cursor } }, services) {
-      const rows = await services.bulkActions.list({ beforeId: cursor, limit: limit + 1 });
-      return toPage(rows, { limit, cursor: 'bulkActionId', show: formatBulkAction });
+      const rows = await services.actionRuns.list({ beforeId: cursor, limit: limit + 1 });
+      return toPage(rows, { limit, cursor: 'bulkActionId', show: formatActionRun });
     },
   }),
 
@@ -182,7 +180,7 @@ export const bulkActionEndpoints = defineSection('Jobs', {
     response: dataSchema(progressSchema),
     errors: ['NOT_FOUND'],
     async handle(call, services) {
-      await services.bulkActions.cancel(call.params.bulkActionId, call);
+      await services.actionRuns.cancel(call.params.bulkActionId, call);
       return toData(await readProgress(call.params, services));
     },
   }),

@@ -1,5 +1,5 @@
 /**
- * Workflow of a bulk action: performs an operator's action on its jobs, a limited number per second.
+ * Workflow of an action run: performs an operator's action on its jobs, a limited number per second.
  * The jobs and their states are rows, so each step may be repeated.
  */
 import {
@@ -12,7 +12,7 @@ import {
   workflowInfo,
 } from '@temporalio/workflow';
 import type { Activities } from '../activities/index.ts';
-import type { BulkActionInput, BulkActionState } from '../domain/bulk-contract.ts';
+import type { ActionRunInput, ActionRunState } from '../domain/action-contract.ts';
 import { searchAttributes } from '../domain/job-contract.ts';
 
 /** Number of events after which the workflow continues as new. */
@@ -27,8 +27,8 @@ const { actOnJobs } = proxyActivities<Pick<Activities, 'actOnJobs'>>({
   priority: { priorityKey: 4 },
 });
 
-/** Runs a bulk action until no job waits. A cancellation leaves the waiting jobs unchanged. */
-export async function bulkAction(input: BulkActionInput): Promise<BulkActionState> {
+/** Runs an action run until no job waits. A cancellation leaves the waiting jobs unchanged. */
+export async function bulkAction(input: ActionRunInput): Promise<ActionRunState> {
   let cancel = false;
   void CancellationScope.current().cancelRequested.catch(() => {
     cancel = true;
@@ -50,7 +50,7 @@ export async function bulkAction(input: BulkActionInput): Promise<BulkActionStat
 }
 
 /** Shows the counts in Temporal's Current Details. */
-function showState({ status, action, reason, waiting, done, rejected }: BulkActionState): void {
+function showState({ status, action, reason, waiting, done, rejected }: ActionRunState): void {
   setCurrentDetails(
     `**${status}: ${action}** (${reason})\n\n${done} done, ${rejected} rejected, ${waiting} waiting`,
   );

@@ -1,28 +1,27 @@
 /**
- * Bulk actions of operators: one action on many jobs. The jobs are chosen when the bulk action starts
+ * Action runs of operators: one action on many jobs. The jobs are chosen when the action run starts
  * and are rows, so that its workflow can be reset, terminated or started again at any time.
  */
 import type { Client } from '@temporalio/client';
 import { sql, type CommonQueryMethods, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import {
-  bulkActionWorkflowType,
-  type BulkActionState,
-  type BulkActionStep,
-} from '../../domain/bulk-contract.ts';
+  actionRunWorkflowType,
+  type ActionRunState,
+  type ActionRunStep,
+} from '../../domain/action-contract.ts';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
-import { searchAttributes, studioTaskQueue } from '../../domain/job-contract.ts';
+import { searchAttributes } from '../../domain/job-contract.ts';
 import { keysOf, type JsonObject } from '../../domain/json.ts';
 import { recordAction, type ActionRequest } from '../../identity/operators.ts';
-import { forEachIsolated, type IsolationReport } from '../../platform/background.ts';
+import type { IsolationReport } from '../../platform/background.ts';
 import type { Config } from '../../platform/config.ts';
 import { command, type DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
-import { callTemporal } from '../../platform/temporal.ts';
-import { bulkActionKey, type JobActionRequest, type JobActions } from './job-actions.ts';
+import { actionRunKey, type JobActionRequest, type JobActions } from './job-actions.ts';
 import { buildConditions, type JobFilter, type JobOverview } from './job-reads.ts';
-import { readWorkflow } from './job-workflow.ts';
+import { startExecution, sweepExecutions } from '../executions/keeper.ts';
 
 /** Conditions of the jobs that an action can change. Jobs that are named by id need not fulfil them. */
 const applicable = {
@@ -34,8 +33,8 @@ const applicable = {
   refund: sql.fragment`(r.state = 'charged' AND r.charged > coalesce(r.refunded, 0))`,
 } as const satisfies Record<keyof JobActions, FragmentSqlToken>;
 /** Name of an action. */
-type BulkActionName = keyof typeof applicable;
-export const bulkActionNames = keysOf(applicable);
+type ActionName = keyof typeof applicable;
+export const actionNames = keysOf(applicable);
 
 /** Choice of jobs: those that fulfil all conditions. */
 interface JobChoice extends JobFilter {
@@ -47,9 +46,9 @@ interface JobChoice extends JobFilter {
   olderThanSeconds?: number | undefined;
 }
 
-/** Bulk action to start, or to try. */
-interface BulkActionOrder {
-  action: BulkActionName;
+/** Action run to start, or to try. */
+interface ActionRunOrder {
+  action: ActionName;
   choice: JobChoice;
   jobsMax: number;
   perSecond: number;
@@ -57,8 +56,8 @@ interface BulkActionOrder {
   request: JsonObject;
 }
 
-/** Request for a bulk action, with its Idempotency-Key. */
-type BulkActionCall = ActionRequest & { requestKey: string | null };
+/** Request for an action run, with its Idempotency-Key. */
+type ActionRunCall = ActionRequest & { requestKey: string | null };
 
 const preview = z.object({
   jobs: z.number(),
@@ -68,10 +67,10 @@ const preview = z.object({
 });
 
 const error = z.object({ code: z.string(), message: z.string() });
-/** Schema of a bulk action with its progress. */
-export const bulkActionRecord = z.object({
+/** Schema of an action run with its progress. */
+export const actionRunRecord = z.object({
   bulkActionId: z.string(),
-  action: z.enum(bulkActionNames),
+  action: z.enum(actionNames),
   status: z.enum(['running', 'completed', 'canceled']),
   request: z.record(z.string(), z.json()),
   actor: z.string(),
@@ -85,23 +84,24 @@ export const bulkActionRecord = z.object({
   createdAtMs: z.number(),
   completedAtMs: z.number().nullable(),
 });
-export type BulkActionRecord = z.infer<typeof bulkActionRecord>;
+export type ActionRunRecord = z.infer<typeof actionRunRecord>;
 
 /** Schema of a job on which the action was not possible. */
 export const rejectedJob = z.object({ jobId: z.string(), error });
 
 const idRow = z.object({ id: z.string() });
+const dueRow = idRow.extend({ perSecond: z.number(), missingForMs: z.null() });
 const earlierRow = idRow.extend({ same: z.boolean() });
 const countRow = z.object({ count: z.number() });
 
-/** Time after which a bulk action is expected to have a workflow. */
+/** Time after which an action run is expected to have a workflow. */
 const startGrace = '30 seconds';
 
 const credits = sql.fragment`CASE r.state WHEN 'reserved' THEN r.amount
   WHEN 'charged' THEN r.charged - coalesce(r.refunded, 0) ELSE 0 END`;
 
 /** Selects the ids, the credits and the applicability of the chosen jobs. */
-function selectJobs(action: BulkActionName, choice: JobChoice, limit: number): FragmentSqlToken {
+function selectJobs(action: ActionName, choice: JobChoice, limit: number): FragmentSqlToken {
   const { jobIds, organizationId = null, bulkId, olderThanSeconds, ...filter } = choice;
   const where = buildConditions(organizationId, { ...filter, limit });
   if (bulkId !== undefined)
@@ -136,7 +136,7 @@ function tooManyJobs(jobsMax: number): GatewayError {
   return fieldError('INVALID_REQUEST', 'jobsMax', message);
 }
 
-interface BulkActionDeps {
+interface ActionRunDeps {
   pool: DatabasePool;
   client: Client;
   config: Config;
@@ -145,13 +145,13 @@ interface BulkActionDeps {
 
 function createReads(pool: DatabasePool) {
   return {
-    /** Reads a bulk action; null if it does not exist. */
-    find: (id: string): Promise<BulkActionRecord | null> =>
-      pool.maybeOne(sql.type(bulkActionRecord)`${selectRecords(sql.fragment`b.id = ${id}`, 1)}`),
-    /** Lists bulk actions, newest first. */
+    /** Reads an action run; null if it does not exist. */
+    find: (id: string): Promise<ActionRunRecord | null> =>
+      pool.maybeOne(sql.type(actionRunRecord)`${selectRecords(sql.fragment`b.id = ${id}`, 1)}`),
+    /** Lists action runs, newest first. */
     list: ({ beforeId = null, limit }: { beforeId?: string | null | undefined; limit: number }) =>
       pool.any(
-        sql.type(bulkActionRecord)`${selectRecords(
+        sql.type(actionRunRecord)`${selectRecords(
           sql.fragment`(${beforeId}::text IS NULL OR b.id < ${beforeId}::text)`,
           limit,
         )}`,
@@ -163,21 +163,14 @@ function createReads(pool: DatabasePool) {
   };
 }
 
-/** Creates the functions that start, read, cancel and sweep bulk actions. */
-export function createBulkActions(deps: BulkActionDeps) {
-  const { pool, client, logger } = deps;
-
-  /** Continues a bulk action that has no workflow yet, and cancels one whose workflow was ended. */
-  async function sweepOne(open: { id: string; perSecond: number }): Promise<void> {
-    const { state } = await readWorkflow(client, open.id);
-    if (state === 'missing') await startWorkflow(deps, open);
-    if (state === 'closed') await cancelBulkAction(pool, open.id);
-  }
+/** Creates the functions that start, read, cancel and sweep action runs. */
+export function createActionRuns(deps: ActionRunDeps) {
+  const { pool, logger } = deps;
 
   return {
     ...createReads(pool),
     /** Counts the chosen jobs. @throws GatewayError INVALID_REQUEST if there are more than `jobsMax` */
-    async preview({ action, choice, jobsMax }: BulkActionOrder): Promise<z.infer<typeof preview>> {
+    async preview({ action, choice, jobsMax }: ActionRunOrder): Promise<z.infer<typeof preview>> {
       const counts = await pool.one(sql.type(preview)`
         SELECT count(*) AS jobs, count(*) FILTER (WHERE applicable) AS applicable,
           coalesce(sum(credits) FILTER (WHERE applicable), 0)::bigint AS "creditsMicro",
@@ -187,13 +180,13 @@ export function createBulkActions(deps: BulkActionDeps) {
       return counts;
     },
     /**
-     * Starts a bulk action. Returns its id, and whether the same request had started it before.
+     * Starts an action run. Returns its id, and whether the same request had started it before.
      * @throws GatewayError INVALID_REQUEST if there are more than `jobsMax` jobs
      * @throws GatewayError IDEMPOTENCY_KEY_REUSED
      */
     async start(
-      order: BulkActionOrder,
-      call: BulkActionCall,
+      order: ActionRunOrder,
+      call: ActionRunCall,
     ): Promise<{ id: string; repeated: boolean }> {
       const started = await pool.transaction((connection) => store(connection, order, call));
       if (started.repeated) return started;
@@ -207,47 +200,50 @@ export function createBulkActions(deps: BulkActionDeps) {
     /** Cancels the actions that have not been performed. Changes nothing after the end. */
     async cancel(id: string, call: ActionRequest): Promise<void> {
       await pool.transaction(async (connection) => {
-        if (!(await cancelBulkAction(connection, id))) return;
+        if (!(await cancelRun(connection, id))) return;
         await recordAction(connection, call, { action: 'bulk_action.canceled', subject: id });
       });
     },
-    async sweep(): Promise<IsolationReport> {
-      const open = await pool.any(sql.type(idRow.extend({ perSecond: z.number() }))`
-        SELECT id, (request->>'perSecond')::integer AS "perSecond" FROM bulk_action
-        WHERE completed_at IS NULL AND created_at < clock_timestamp() - ${startGrace}::interval
-        ORDER BY id LIMIT 100`);
-      return forEachIsolated(open, sweepOne, { subject: 'bulk action', logger });
-    },
+    /** Starts those that have no workflow yet, and cancels those whose workflow was ended. */
+    sweep: (): Promise<IsolationReport> =>
+      sweepExecutions(deps, {
+        subject: 'action run',
+        listDue: () =>
+          pool.any(sql.type(dueRow)`
+            SELECT id, (request->>'perSecond')::integer AS "perSecond", NULL AS "missingForMs"
+            FROM bulk_action
+            WHERE completed_at IS NULL AND created_at < clock_timestamp() - ${startGrace}::interval
+            ORDER BY id LIMIT 100`),
+        onRunning: () => Promise.resolve(),
+        onMissing: (run) => startWorkflow(deps, run),
+        onEnded: ({ id }) => cancelRun(pool, id),
+      }),
   };
 }
-export type BulkActions = ReturnType<typeof createBulkActions>;
+export type ActionRuns = ReturnType<typeof createActionRuns>;
 
-async function startWorkflow(
-  { client, config }: BulkActionDeps,
+const startWorkflow = (
+  deps: ActionRunDeps,
   { id, perSecond }: { id: string; perSecond: number },
-): Promise<void> {
-  await callTemporal(client, () =>
-    client.workflow.start(bulkActionWorkflowType, {
-      workflowId: id,
-      taskQueue: studioTaskQueue(config.TASK_QUEUE_PREFIX),
-      args: [{ bulkActionId: id, perSecond }],
-      workflowIdConflictPolicy: 'USE_EXISTING',
-      typedSearchAttributes: [{ key: searchAttributes.jobStatus, value: 'in_progress' }],
-      staticSummary: 'bulk action of an operator',
-    }),
-  );
-}
+): Promise<void> =>
+  startExecution(deps, {
+    id,
+    type: actionRunWorkflowType,
+    input: { bulkActionId: id, perSecond },
+    typedSearchAttributes: [{ key: searchAttributes.jobStatus, value: 'in_progress' }],
+    staticSummary: 'bulk action of an operator',
+  });
 
-/** Stores a bulk action with its jobs, unless the same request has stored it before. */
+/** Stores an action run with its jobs, unless the same request has stored it before. */
 async function store(
   connection: CommonQueryMethods,
-  { action, choice, jobsMax, request }: BulkActionOrder,
-  call: BulkActionCall,
+  { action, choice, jobsMax, request }: ActionRunOrder,
+  call: ActionRunCall,
 ): Promise<{ id: string; repeated: boolean }> {
   const { actor, reason } = call.body;
   const created = await connection.maybeOne(sql.type(idRow)`
     INSERT INTO bulk_action (id, action, request, request_key, actor, reason, request_id)
-      VALUES (${newId('bulkAction')}, ${action}, ${sql.jsonb(request)}, ${call.requestKey},
+      VALUES (${newId('actionRun')}, ${action}, ${sql.jsonb(request)}, ${call.requestKey},
         ${actor}, ${reason}, ${call.requestId})
       ON CONFLICT (request_key) DO NOTHING RETURNING id`);
   if (!created) {
@@ -276,8 +272,8 @@ function insertJobs(
     SELECT count(*) AS count FROM inserted`);
 }
 
-/** Cancels a bulk action. Returns false if it has ended. */
-async function cancelBulkAction(connection: CommonQueryMethods, id: string): Promise<boolean> {
+/** Cancels an action run. Returns false if it has ended. */
+async function cancelRun(connection: CommonQueryMethods, id: string): Promise<boolean> {
   const { rowCount } = await connection.query(command`
     UPDATE bulk_action SET status = 'canceled', completed_at = clock_timestamp()
     WHERE id = ${id} AND status = 'running'`);
@@ -292,24 +288,24 @@ export interface ActDeps {
 }
 
 /**
- * Performs the action on the next jobs of a bulk action. May be repeated: each job has one record of
+ * Performs the action on the next jobs of an action run. May be repeated: each job has one record of
  * the action, and an ended job that has this record counts as done. With `isLast`, an unexpected error
  * of a job rejects the job, so that it does not stop the others.
  */
 export async function actOnNextJobs(
   deps: ActDeps,
-  { bulkActionId: id, perSecond, cancel }: BulkActionStep,
+  { bulkActionId: id, perSecond, cancel }: ActionRunStep,
   isLast: boolean,
-): Promise<BulkActionState> {
+): Promise<ActionRunState> {
   const { pool } = deps;
-  if (cancel) await cancelBulkAction(pool, id);
-  const query = sql.type(bulkActionRecord)`${selectRecords(sql.fragment`b.id = ${id}`, 1)}`;
-  const bulkAction = await pool.one(query);
-  if (bulkAction.status === 'running') {
+  if (cancel) await cancelRun(pool, id);
+  const query = sql.type(actionRunRecord)`${selectRecords(sql.fragment`b.id = ${id}`, 1)}`;
+  const run = await pool.one(query);
+  if (run.status === 'running') {
     const jobIds = await pool.anyFirst(sql.type(idRow)`SELECT job_id AS id FROM bulk_action_job
       WHERE bulk_action_id = ${id} AND state = 'waiting' ORDER BY job_id LIMIT ${perSecond}`);
     const results = await Promise.allSettled(
-      jobIds.map((jobId) => actOnJob(deps, { jobId, bulkAction, isLast })),
+      jobIds.map((jobId) => actOnJob(deps, { jobId, run, isLast })),
     );
     const failed = results.find(({ status }) => status === 'rejected');
     if (failed?.status === 'rejected') throw failed.reason;
@@ -323,19 +319,19 @@ export async function actOnNextJobs(
 
 interface JobToChange {
   jobId: string;
-  bulkAction: BulkActionRecord;
+  run: ActionRunRecord;
   isLast: boolean;
 }
 
 /** Performs the action on a job, and stores whether it was possible. */
-async function actOnJob(deps: ActDeps, { jobId, bulkAction, isLast }: JobToChange): Promise<void> {
-  const { bulkActionId } = bulkAction;
+async function actOnJob(deps: ActDeps, { jobId, run, isLast }: JobToChange): Promise<void> {
+  const { bulkActionId } = run;
   // An interrupted step may have performed the action before.
   const isRepeat = await deps.pool.exists(command`SELECT FROM admin_action
-    WHERE action_key = ${bulkActionKey(bulkActionId, jobId)}`);
+    WHERE action_key = ${actionRunKey(bulkActionId, jobId)}`);
   let rejection: z.infer<typeof error> | null = null;
   try {
-    await performAction(deps, jobId, bulkAction);
+    await performAction(deps, jobId, run);
   } catch (failure) {
     // While a server is away, the step fails and is repeated.
     const isDecided = failure instanceof GatewayError && failure.status < 500;
@@ -354,7 +350,7 @@ async function actOnJob(deps: ActDeps, { jobId, bulkAction, isLast }: JobToChang
 async function performAction(
   { jobOverview, jobActions }: ActDeps,
   jobId: string,
-  { bulkActionId, action, request: { release }, actor, reason, requestId }: BulkActionRecord,
+  { bulkActionId, action, request: { release }, actor, reason, requestId }: ActionRunRecord,
 ): Promise<void> {
   const job = await jobOverview.find(jobId);
   if (!job) throw new GatewayError(await jobOverview.missing(jobId));

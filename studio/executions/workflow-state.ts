@@ -1,4 +1,4 @@
-/** Reads and signals the workflow of a job through Temporal. */
+/** Reads the state of the workflow of an execution from Temporal. */
 import {
   WorkflowNotFoundError,
   type Client,
@@ -7,11 +7,10 @@ import {
 import type { ProtoFailure } from '@temporalio/common';
 import { z } from 'zod';
 import { callTemporal } from '../../platform/temporal.ts';
-import { checkNow, jobWorkflowId } from '../../domain/job-contract.ts';
 import { findFailingTask } from './failing-workflows.ts';
 
-/** Schema of the state of a job's workflow. */
-export const jobWorkflow = z.object({
+/** Schema of the state of a workflow. */
+export const workflowState = z.object({
   state: z.enum(['running', 'closed', 'missing']).meta({
     description:
       '`closed`: the workflow has ended. `missing`: Temporal has no workflow with its id.',
@@ -33,12 +32,12 @@ export const jobWorkflow = z.object({
       'Workflow task that has failed and that Temporal retries; null if there is none. While it fails, the workflow does not continue.',
   }),
 });
-export type JobWorkflow = z.infer<typeof jobWorkflow>;
+export type WorkflowState = z.infer<typeof workflowState>;
 
-/** Returns the state of a job's workflow. @throws ServiceError if Temporal cannot be reached */
-export async function readWorkflow(client: Client, jobId: string): Promise<JobWorkflow> {
+/** Returns the state of the workflow of an execution. @throws ServiceError if Temporal cannot be reached */
+export async function readWorkflow(client: Client, id: string): Promise<WorkflowState> {
   try {
-    const handle = client.workflow.getHandle(jobWorkflowId(jobId));
+    const handle = client.workflow.getHandle(id);
     const { status, raw } = await callTemporal(client, () => handle.describe());
     const isRunning = status.name === 'RUNNING' || status.name === 'PAUSED';
     const retries = await listRetries(client, raw);
@@ -56,20 +55,32 @@ export async function readWorkflow(client: Client, jobId: string): Promise<JobWo
   }
 }
 
-/** Describes a workflow task that fails and is retried. */
-export function describeFailingTask({
-  failures,
-  lastError,
-}: NonNullable<JobWorkflow['failingTask']>): string {
-  const times = failures === 1 ? 'once' : `${failures} times`;
-  return `its workflow task failed ${times} and is retried; error: ${lastError}`;
+const formatTimes = (count: number): string => (count === 1 ? 'once' : `${count} times`);
+
+/**
+ * Describes the failing workflow task, or the activities that Temporal retries, except the wait for a
+ * paused provider, which the state of the call describes.
+ */
+export function describeFailures({ failingTask, retries }: WorkflowState): string[] {
+  if (failingTask) {
+    const { failures, lastError } = failingTask;
+    return [
+      `its workflow task failed ${formatTimes(failures)} and is retried; error: ${lastError}`,
+    ];
+  }
+  return retries
+    .filter(({ activity }) => activity !== 'awaitResume')
+    .map(
+      ({ activity, failures, lastError }) =>
+        `activity ${activity} failed ${formatTimes(failures)} and is retried; last error: ${lastError}`,
+    );
 }
 
 /** Lists the pending activities of a workflow that have failed at least once. */
 function listRetries(
   client: Client,
   { pendingActivities }: WorkflowExecutionDescription['raw'],
-): Promise<JobWorkflow['retries']> {
+): Promise<WorkflowState['retries']> {
   const failed = (pendingActivities ?? []).filter(({ lastFailure }) => lastFailure);
   return Promise.all(
     failed.map(async ({ activityType, attempt, lastFailure }) => ({
@@ -97,21 +108,9 @@ async function readMessage(
 }
 
 /**
- * Returns whether the workflow of a job is running.
+ * Returns whether the workflow of an execution is running.
  * @throws ServiceError if Temporal cannot be reached
  */
-export async function hasRunningWorkflow(client: Client, jobId: string): Promise<boolean> {
-  return (await readWorkflow(client, jobId)).state === 'running';
-}
-
-/** Signals a job's workflow to check its calls now. Returns false if it is not running. */
-export async function requestCheck(client: Client, jobId: string): Promise<boolean> {
-  try {
-    const handle = client.workflow.getHandle(jobWorkflowId(jobId));
-    await callTemporal(client, () => handle.signal(checkNow));
-    return true;
-  } catch (error) {
-    if (error instanceof WorkflowNotFoundError) return false;
-    throw error;
-  }
+export async function hasRunningWorkflow(client: Client, id: string): Promise<boolean> {
+  return (await readWorkflow(client, id)).state === 'running';
 }

@@ -1,0 +1,53 @@
+/** List of jobs by day, newest first, for callers and operators. */
+import { Fragment, type ReactNode } from 'react';
+import { useListKeys } from '../../parts/list-keys.ts';
+import { ShowMore, type MorePages } from '../../parts/show-more.tsx';
+import { ErrorMessage, Loading } from '../../parts/states.tsx';
+import { formatDay } from '../../parts/times.tsx';
+import type { RowJob } from './job-row.tsx';
+
+interface JobListProps<Line> extends MorePages {
+  /** Jobs of the list. Undefined while they load. */
+  items: readonly Line[] | undefined;
+  error: Error | null;
+  /** Title of the first column. A column of pictures has none. */
+  firstTitle?: string;
+  renderRow: (job: Line) => ReactNode;
+  /** Text shown if there are no jobs. */
+  children: ReactNode;
+}
+
+const titles = ['Job', 'Model', 'Status', 'Duration', 'Credits', 'Created'] as const;
+
+/** Shows jobs as rows with a heading for each day. */
+export function JobList<Line extends RowJob>(props: JobListProps<Line>) {
+  const { items, error, firstTitle = '', renderRow, children, ...pages } = props;
+  useListKeys();
+  if (error) return <ErrorMessage error={error} />;
+  if (!items) return <Loading />;
+  if (items.length === 0) return children;
+  return (
+    <>
+      <div className={firstTitle === '' ? 'job-list' : 'job-list named'}>
+        <div className="job-row heading" aria-hidden="true">
+          {[firstTitle, ...titles].map((title) => (
+            <span key={title} className={title === 'Credits' ? 'number' : undefined}>
+              {title}
+            </span>
+          ))}
+        </div>
+        <ul aria-label="Jobs">
+          {items.map((job, index) => (
+            <Fragment key={job.jobId}>
+              {formatDay(job.createdAt) !== formatDay(items[index - 1]?.createdAt) && (
+                <li className="day">{formatDay(job.createdAt)}</li>
+              )}
+              <li>{renderRow(job)}</li>
+            </Fragment>
+          ))}
+        </ul>
+      </div>
+      <ShowMore {...pages} />
+    </>
+  );
+}
