@@ -12,15 +12,16 @@ RETURNS bigint LANGUAGE sql IMMUTABLE RETURN CASE WHEN own IS NULL THEN bucket_d
   WHEN bucket = 'requests' THEN own
   ELSE greatest(bucket_default, bucket_default * own / requests_default) END;
 
--- Admits requests. Request n has the key with the MAC macs[n] and is counted in the rate bucket
--- buckets[n]; a key without a limit of its own may make bucket_defaults[n] requests in the bucket.
+-- Admits requests: counts[n] requests have the key with the MAC macs[n] and are counted in the rate
+-- bucket buckets[n]; a key without a limit of its own may make bucket_defaults[n] requests in the
+-- bucket. Release 0.1.0 sends no counts, and each request alone.
 -- `defaults` are {requests, userFactor, organizationFactor}: requests of such a key, and how many
 -- times as many its user and its organization may make. Keys that share a limit share its window.
--- Returns {callers, windows, nowMs}: the valid keys with the position of their request, and the
--- windows after all requests. The caller numbers the requests, and Postgres keeps one plan, because a
+-- Returns {callers, windows, nowMs}: the valid keys with their position n, and the windows after all
+-- requests. The caller numbers the requests, and Postgres keeps one plan, because a
 -- larger statement, planned for each call, takes twice the time.
-CREATE FUNCTION admit_requests(macs bytea[], buckets text[], bucket_defaults integer[], defaults jsonb)
-RETURNS json LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
+CREATE FUNCTION admit_requests(macs bytea[], buckets text[], bucket_defaults integer[], defaults jsonb,
+  counts integer[] DEFAULT NULL) RETURNS json LANGUAGE plpgsql SET plan_cache_mode = force_generic_plan AS $$
 DECLARE
   at timestamptz := clock_timestamp();
   requests_default bigint := defaults->'requests';
@@ -29,14 +30,15 @@ DECLARE
   answer json;
 BEGIN
   WITH sent AS MATERIALIZED (
-    SELECT r.position, r.bucket, coalesce(h.id, a.id) AS "windowOwner", a.id AS "keyId", a.user_id AS "userId",
+    SELECT r.position, r.bucket, coalesce(r.count, 1) AS requests, coalesce(h.id, a.id) AS "windowOwner", a.id AS "keyId", a.user_id AS "userId",
         a.organization_id AS "organizationId", m.role, a.scopes, a.allowed_models AS "allowedModels",
         o.status AS "organizationStatus", a.last_used_at,
         rate_limit(r.bucket, r.bucket_default, requests_default, coalesce(h.rate_limit, a.rate_limit)) AS "keyLimit",
         user_factor * rate_limit(r.bucket, r.bucket_default, requests_default, largest.requests) AS "userLimit",
         rate_limit(r.bucket, organization_factor * r.bucket_default, organization_factor * requests_default,
           o.rate_limit) AS "organizationLimit"
-      FROM unnest(macs, buckets, bucket_defaults) WITH ORDINALITY AS r(mac, bucket, bucket_default, position)
+      FROM unnest(macs, buckets, bucket_defaults, counts)
+        WITH ORDINALITY AS r(mac, bucket, bucket_default, count, position)
       JOIN api_key a USING (mac)
       LEFT JOIN api_key h ON h.id = a.budget_of AND h.rate_limit IS NOT NULL
       JOIN app_user m ON m.id = a.user_id
@@ -49,7 +51,7 @@ BEGIN
     -- Rows are locked in a fixed order, so that parallel statements cannot deadlock: keys first,
     -- then users and organizations.
     INSERT INTO rate_window AS w (owner_id, bucket, started_at, hits)
-      SELECT "windowOwner", bucket, at, count(*) FROM sent GROUP BY 1, 2 ORDER BY 1, 2
+      SELECT "windowOwner", bucket, at, sum(requests) FROM sent GROUP BY 1, 2 ORDER BY 1, 2
       ON CONFLICT (owner_id, bucket) DO UPDATE SET
         started_at = CASE WHEN w.started_at > at - interval '1 minute' THEN w.started_at ELSE at END,
         hits = excluded.hits
@@ -57,7 +59,7 @@ BEGIN
       RETURNING owner_id, w.bucket, started_at, hits
   ), admitted AS (
     SELECT s."userId", s."organizationId", s.bucket,
-        least(count(*), greatest(0, s."keyLimit" - k.hits + count(*))) AS requests
+        least(sum(s.requests), greatest(0, s."keyLimit" - k.hits + sum(s.requests))) AS requests
       FROM sent s JOIN by_key k ON k.owner_id = s."windowOwner" AND k.bucket = s.bucket
       GROUP BY s."userId", s."organizationId", s.bucket, s."keyLimit", k.owner_id, k.hits
   ), by_group AS (

@@ -124,10 +124,17 @@ export interface Caller extends z.infer<typeof ownerSchema> {
 const buckets = ['requests', 'polls', 'console'] as const;
 export type RateBucket = (typeof buckets)[number];
 
+/** Requests of a batch with the same key, which are counted in the same bucket. */
+interface KeyRequests {
+  mac: string;
+  bucket: RateBucket;
+  count: number;
+}
+
 const admissionSchema = z.object({
   callers: z.array(
     ownerSchema.extend({
-      /** Number of the request in the batch, from 1. */
+      /** Position of the key among the `KeyRequests` of the batch, from 1. */
       position: z.number(),
       bucket: z.enum(buckets),
       windowOwner: z.string(),
@@ -147,19 +154,23 @@ const admissionSchema = z.object({
   ),
   nowMs: z.number(),
 });
+type Admission = z.infer<typeof admissionSchema>;
 const admissionRow = z.object({ admission: admissionSchema });
 
-/** Returns the callers of a batch in the order of its requests; null for an invalid key. */
+/**
+ * Returns the callers of a batch in the order of its requests; null for an invalid key. `positions`
+ * has the position of each request's key.
+ */
 function numberRequests(
-  count: number,
-  { callers, windows, nowMs }: z.infer<typeof admissionSchema>,
+  positions: readonly number[],
+  { callers, windows, nowMs }: Admission,
 ): (Caller | null)[] {
   const states = new Map(windows.map((window) => [`${window.ownerId} ${window.bucket}`, window]));
-  const answers = Array.from({ length: count }, (): Caller | null => null);
-  // A window has counted all requests, so the last request has the number in it.
-  for (const sent of callers.toSorted((one, other) => other.position - one.position)) {
-    const { position, bucket, windowOwner, keyLimit, userLimit, organizationLimit, ...owner } =
-      sent;
+  const owners = new Map(callers.map((caller) => [caller.position, caller]));
+  const numberOne = (position: number): Caller | null => {
+    const sent = owners.get(position);
+    if (!sent) return null;
+    const { bucket, windowOwner, keyLimit, userLimit, organizationLimit, ...owner } = sent;
     const take = (ownerId: string, limit: number, isCounted: boolean): RateWindow => {
       const state = states.get(`${ownerId} ${bucket}`);
       assert(state, `the request is not counted in the window of ${ownerId}`);
@@ -172,9 +183,10 @@ function numberRequests(
     const passes = key.hits <= keyLimit;
     const user = take(owner.userId, userLimit, passes);
     const organization = take(owner.organizationId, organizationLimit, passes);
-    answers[position - 1] = { ...owner, windows: { key, user, organization }, nowMs };
-  }
-  return answers;
+    return { ...owner, windows: { key, user, organization }, nowMs };
+  };
+  // A window has counted all requests, so the last request has the number in it.
+  return positions.toReversed().map(numberOne).toReversed();
 }
 
 export type Access = ReturnType<typeof createAccess>;
@@ -216,27 +228,30 @@ export function createAccess(pool: DatabasePool, config: AccessConfig, metrics?:
     userFactor: keysPerUserMax,
     organizationFactor: config.ORGANIZATION_RATE_FACTOR,
   };
-  const enqueue = createBatcher<{ mac: string; bucket: RateBucket }, Caller | null>({
+  const admit = (sent: readonly KeyRequests[]): Promise<Admission> => {
+    const macs = sent.map(({ mac }) => Buffer.from(mac, 'hex'));
+    const bucketNames = sent.map(({ bucket }) => bucket);
+    const limits = sent.map(({ bucket }) => bucketDefaults[bucket]);
+    const counts = sent.map(({ count }) => count);
+    return pool.oneFirst(sql.type(admissionRow)`
+      SELECT admit_requests(${sql.array(macs, 'bytea')}, ${sql.array(bucketNames, 'text')},
+        ${sql.array(limits, 'int4')}, ${sql.jsonb(defaults)}, ${sql.array(counts, 'int4')}) AS admission`);
+  };
+  const enqueue = createBatcher<Omit<KeyRequests, 'count'>, Caller | null>({
     name: 'access',
     metrics,
     sizeMax: 200,
     parallelMax: 2,
     async run(requests) {
-      const macs = sql.array(
-        requests.map(({ mac }) => Buffer.from(mac, 'hex')),
-        'bytea',
-      );
-      const bucketNames = sql.array(
-        requests.map(({ bucket }) => bucket),
-        'text',
-      );
-      const limits = sql.array(
-        requests.map(({ bucket }) => bucketDefaults[bucket]),
-        'int4',
-      );
-      const admission = await pool.oneFirst(sql.type(admissionRow)`
-        SELECT admit_requests(${macs}, ${bucketNames}, ${limits}, ${sql.jsonb(defaults)}) AS admission`);
-      return numberRequests(requests.length, admission);
+      const sentKeys = new Map<string, KeyRequests & { position: number }>();
+      const positions = requests.map(({ mac, bucket }) => {
+        const name = `${mac} ${bucket}`;
+        const sent = sentKeys.get(name) ?? { mac, bucket, count: 0, position: sentKeys.size + 1 };
+        sent.count += 1;
+        sentKeys.set(name, sent);
+        return sent.position;
+      });
+      return numberRequests(positions, await admit([...sentKeys.values()]));
     },
   });
   const admitMac = (mac: string, bucket: RateBucket): Promise<Caller | null> =>

@@ -55,6 +55,7 @@ const loadTable = {
   'stream-arrivals': { ...arrivals, isStream: true },
   organizations: { ...manyCallers, organizations: 100 },
   saturated: { ...oneCaller, callers: 64 },
+  'saturated-streams': { ...oneCaller, callers: 64, isStream: true },
   'slow-streams': { ...oneCaller, callers: 200, isStream: true, upstreamMs: 4000 },
 } satisfies Record<string, Chats & Senders>;
 /** Names of the loads. */

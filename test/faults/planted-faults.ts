@@ -343,6 +343,13 @@ const money: Fault[] = [
     tests: ['test/identity/rate-limits.test.ts'],
   },
   {
+    name: 'requests of one key that arrive together count as one',
+    file: 'identity/access.sql',
+    original: 'at, sum(requests) FROM sent',
+    planted: 'at, count(*) FROM sent',
+    tests: ['test/identity/rate-limits.test.ts'],
+  },
+  {
     name: 'a user may make no more requests than keys without limits',
     file: 'identity/access.sql',
     original: 'greatest(requests_default,',

@@ -4,6 +4,7 @@
  */
 import { describe, expect, it } from 'vitest';
 import {
+  calculateKeyMac,
   createAccess,
   type Access,
   type Caller,
@@ -73,6 +74,16 @@ describe('the rate limit', () => {
     expect((await hits(500)).toSorted((a = 0, b = 0) => a - b)).toEqual(upTo(540).slice(40));
     const query = `SELECT hits FROM rate_window WHERE owner_id = '${keyId}'`;
     expect(await database.query(query)).toEqual([{ hits: 540 }]);
+  });
+
+  it('counts each request of a process of release 0.1.0, which sends no counts', async () => {
+    const { key, keyId } = await newKey();
+    await database.query(`SELECT admit_requests(
+      array_fill(decode('${calculateKeyMac(key, pepper)}', 'hex'), '{2}'),
+      array_fill('requests'::text, '{2}'), array_fill(60, '{2}'),
+      '{"requests": 60, "userFactor": 10, "organizationFactor": 10}')`);
+    const query = `SELECT hits FROM rate_window WHERE owner_id = '${keyId}'`;
+    expect(await database.query(query)).toEqual([{ hits: 2 }]);
   });
 
   it('is separate for each key and each bucket, also for simultaneous requests', async () => {
