@@ -179,6 +179,30 @@ function createCheck(sendRequest: SendRequest): StorageObjects['check'] {
   };
 }
 
+/** Creates the function that uploads a file, and returns the status: 412 if the object exists already. */
+function createUpload(sendRequest: SendRequest) {
+  async function upload(key: string, path: string, onlyIfAbsent: boolean): Promise<number> {
+    const { size: sizeBytes } = await stat(path);
+    const response = await sendRequest({
+      method: 'PUT',
+      key,
+      headers: {
+        'content-type': contentTypeOf(key),
+        'content-length': String(sizeBytes),
+        ...(onlyIfAbsent && { 'if-none-match': '*' }),
+      },
+      body: createReadStream(path),
+      timeoutMs: transferTimeoutMs,
+    });
+    // A store that does not support If-None-Match responds with 501. Then only the check in `put`
+    // prevents an overwrite.
+    if (onlyIfAbsent && response.statusCode === 501) return upload(key, path, false);
+    if (!isSuccess(response) && response.statusCode !== 412) throwStatusError('PUT', response);
+    return response.statusCode;
+  }
+  return upload;
+}
+
 /** Opens the objects of a bucket. Sends no request to the store. */
 function openS3Objects(bucket: S3Bucket): StorageObjects {
   const sendRequest = createSendRequest(bucket);
@@ -208,25 +232,7 @@ function openS3Objects(bucket: S3Bucket): StorageObjects {
     return { stream: response.body, sizeBytes, contentType: contentTypeOf(key) };
   }
 
-  async function upload(key: string, path: string, onlyIfAbsent: boolean): Promise<number> {
-    const { size: sizeBytes } = await stat(path);
-    const response = await sendRequest({
-      method: 'PUT',
-      key,
-      headers: {
-        'content-type': contentTypeOf(key),
-        'content-length': String(sizeBytes),
-        ...(onlyIfAbsent && { 'if-none-match': '*' }),
-      },
-      body: createReadStream(path),
-      timeoutMs: transferTimeoutMs,
-    });
-    // A store that does not support If-None-Match responds with 501. Then only the check in `put`
-    // prevents an overwrite.
-    if (onlyIfAbsent && response.statusCode === 501) return upload(key, path, false);
-    if (!isSuccess(response) && response.statusCode !== 412) throwStatusError('PUT', response);
-    return response.statusCode;
-  }
+  const upload = createUpload(sendRequest);
 
   return {
     check: createCheck(sendRequest),

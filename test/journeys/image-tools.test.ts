@@ -96,10 +96,17 @@ describe('POST /images/edits', () => {
     // The sandbox draws in color; the right half of the photo is white.
     const [red, green, blue] = edited.at(Math.floor(edited.width * 0.95), edited.height / 2);
     expect(Math.min(red, green, blue)).toBeGreaterThan(250);
-    const isChanged = [0.1, 0.2, 0.3, 0.4].some((share) => {
-      const color = edited.at(Math.floor(edited.width * share), Math.floor(edited.height / 2));
-      return Math.max(...color.slice(0, 3)) > 10;
-    });
+    // The left half of the photo is black. Shapes are drawn at random places.
+    const places = Array.from({ length: 40 }, (_, index) => (index + 0.5) / 40);
+    const isChanged = places.some((down) =>
+      places.some((across) => {
+        const color = edited.at(
+          Math.floor(edited.width * across * 0.45),
+          Math.floor(edited.height * down),
+        );
+        return Math.max(...color.slice(0, 3)) > 10;
+      }),
+    );
     expect(isChanged).toBe(true);
   });
 
