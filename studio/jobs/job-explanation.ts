@@ -23,7 +23,6 @@ const cliCommands = {
   redeliverJobWebhook: 'redeliver-webhook',
   resumeProvider: 'resume',
 } as const;
-/** Operation ids of all commands in `cliCommands`. */
 export const remedyOperations = keysOf(cliCommands);
 type RemedyOperation = keyof typeof cliCommands;
 
