@@ -1,6 +1,6 @@
 /** Activity `actOnJobs`: performs an operator's action on the next jobs of an action run. */
 import { Context } from '@temporalio/activity';
-import type { ActionRunState, ActionRunStep } from '../domain/action-contract.ts';
+import type { ActionRunState, ActInput } from '../domain/action-contract.ts';
 import { actOnNextJobs, type ActDeps } from '../studio/jobs/action-runs.ts';
 import { attempt } from './attempt.ts';
 
@@ -8,7 +8,7 @@ import { attempt } from './attempt.ts';
 const attemptsMax = 8;
 
 /** Runs the step of an action run. It may be repeated. */
-export function actOnJobs(deps: ActDeps, step: ActionRunStep): Promise<ActionRunState> {
+export function actOnJobs(deps: ActDeps, step: ActInput): Promise<ActionRunState> {
   const isLast = Context.current().info.attempt >= attemptsMax;
   return attempt(() => actOnNextJobs(deps, step, isLast));
 }

@@ -1,7 +1,7 @@
 /** Creates all activities of the workers. Workflows import only types from this file. */
 import type { Client } from '@temporalio/client';
-import type { ActionRunStep } from '../domain/action-contract.ts';
-import type { BulkStep } from '../domain/bulk-contract.ts';
+import type { ActInput } from '../domain/action-contract.ts';
+import type { AdvanceInput } from '../domain/bulk-contract.ts';
 import type { CallInput, JobPlan } from '../domain/job-plan.ts';
 import type { Config } from '../platform/config.ts';
 import { actOnJobs } from './act-on-jobs.ts';
@@ -70,8 +70,8 @@ export function createActivities(services: Services, { config, client, showJob }
     charge: (job: DeliveredJob) => charge(services, job),
     release: (job: UndeliveredJob) => release(services, job),
     markVerifying: (jobId: string) => markVerifying(services, jobId),
-    actOnJobs: (step: ActionRunStep) => actOnJobs({ ...actionDeps, jobActions }, step),
-    advance: (step: BulkStep) => advance({ ...services, config, client }, step),
+    actOnJobs: (step: ActInput) => actOnJobs({ ...actionDeps, jobActions }, step),
+    advance: (step: AdvanceInput) => advance({ ...services, config, client }, step),
     ...createDeliveries({
       ...services,
       showJob,

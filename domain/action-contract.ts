@@ -14,7 +14,7 @@ export interface ActionRunInput {
 }
 
 /** Input of the step `actOnJobs`. */
-export interface ActionRunStep extends ActionRunInput {
+export interface ActInput extends ActionRunInput {
   /** True if the workflow was canceled. */
   cancel: boolean;
 }

@@ -24,7 +24,7 @@ export interface BulkInput {
 }
 
 /** Input of the step `advance`. */
-export interface BulkStep {
+export interface AdvanceInput {
   bulkId: string;
   /** Ids of the jobs whose end the workflow awaits. */
   live: string[];

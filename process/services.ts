@@ -119,7 +119,7 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
     usageSums: createUsageSums(pool),
     inbox: createInbox(pool),
     checkCalls: createCallChecker({ pool, providers }),
-    outcomes: createUnknownOutcomes(pool),
+    unknownOutcomes: createUnknownOutcomes(pool),
     slots: createProviderSlots(config),
     providers,
     chatCatalog: await openChatCatalog(config, findStudioEndpoint),

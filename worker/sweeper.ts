@@ -7,6 +7,7 @@ import type { WebhookRelay } from '../webhooks/relay.ts';
 import type { Services } from '../process/services.ts';
 import type { ActionRuns } from '../studio/jobs/action-runs.ts';
 import type { BulkWorkflows } from '../studio/bulk/bulk-execution.ts';
+import type { IsolationReport } from '../platform/background.ts';
 import type { Config } from '../platform/config.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 import { resetFailingWorkflows } from '../studio/executions/failing-workflows.ts';
@@ -71,19 +72,19 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
       services.logger.warn({ error, step: name }, 'sweeper.step_failed');
     }
   }
+  /** Counts the skipped items of a run. Returns the number of completed ones. */
+  async function countSkipped(run: Promise<IsolationReport>): Promise<number> {
+    const { done, skipped } = await run;
+    report.skipped += skipped;
+    return done;
+  }
   // Steps that need only Postgres come first: requests to an unreachable Temporal take long.
   await step('chats', async () => {
     report.chats = await sweepChats(deps);
   });
-  await step('uploads', async () => {
-    report.skipped += (await services.uploads.sweep()).skipped;
-  });
-  await step('media', async () => {
-    report.skipped += (await services.storedFiles.sweep()).skipped;
-  });
-  await step('copies', async () => {
-    report.skipped += (await services.copies.sweep()).skipped;
-  });
+  await step('uploads', () => countSkipped(services.uploads.sweep()));
+  await step('media', () => countSkipped(services.storedFiles.sweep()));
+  await step('copies', () => countSkipped(services.copies.sweep()));
   await step('claims', () => deleteExpiredClaims(services.pool));
   // Most of them belong to keys that were rotated or revoked.
   await step('rate windows', async () => {
@@ -108,19 +109,13 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
     report.skipped += skipped;
   });
   await step('webhooks', async () => {
-    const { done, skipped } = await deps.webhookRelay.resume();
-    report.webhooks = done;
-    report.skipped += skipped;
+    report.webhooks = await countSkipped(deps.webhookRelay.resume());
   });
   await step('bulks', async () => {
-    const { done, skipped } = await deps.bulkWorkflows.sweep();
-    report.bulks = done;
-    report.skipped += skipped;
+    report.bulks = await countSkipped(deps.bulkWorkflows.sweep());
   });
   await step('bulk actions', async () => {
-    const { done, skipped } = await deps.actionRuns.sweep();
-    report.bulkActions = done;
-    report.skipped += skipped;
+    report.bulkActions = await countSkipped(deps.actionRuns.sweep());
   });
   await step('server', deps.prepareServer);
   return report;

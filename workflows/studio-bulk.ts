@@ -27,7 +27,7 @@ import {
   type BulkOutcome,
   type BulkStart,
   type BulkState,
-  type BulkStep,
+  type AdvanceInput,
 } from '../domain/bulk-contract.ts';
 import {
   jobWorkflowId,
@@ -124,7 +124,7 @@ async function advance(
   { input, live, cancelRequested, advancesLocally }: BulkRun,
   rejected: string[],
 ): Promise<BulkState> {
-  const step: BulkStep = {
+  const step: AdvanceInput = {
     bulkId: input.bulkId,
     live: [...live],
     rejected,

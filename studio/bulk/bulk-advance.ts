@@ -7,7 +7,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
-import type { BulkStart, BulkState, BulkStep } from '../../domain/bulk-contract.ts';
+import type { BulkStart, BulkState, AdvanceInput } from '../../domain/bulk-contract.ts';
 import { errorTable, GatewayError } from '../../domain/errors.ts';
 import { asJson } from '../../domain/json.ts';
 import { organizationStatusSchema, roleSchema, scopes } from '../../identity/access.ts';
@@ -103,7 +103,7 @@ interface Planned {
  */
 export async function advanceBulk(
   deps: AdvanceDeps,
-  step: BulkStep,
+  step: AdvanceInput,
   aborted: AbortSignal,
 ): Promise<BulkState> {
   const { pool, webhooks } = deps;

@@ -150,16 +150,6 @@ export function createBulkReads(pool: DatabasePool, reads: ReadDeps['reads']) {
     ended: (bulkIds: readonly string[]): Promise<readonly string[]> =>
       pool.anyFirst(sql.type(idRow)`SELECT id FROM bulk
         WHERE id = ANY(${sql.array([...bulkIds], 'text')}) AND completed_at IS NOT NULL`),
-    /** Reads a bulk job of any organization; null if it does not exist. */
-    find: (bulkId: string): Promise<BulkRecord | null> =>
-      pool.maybeOne(sql.type(bulkRow)`${selectBulks(sql.fragment`b.id = ${bulkId}`)}`),
-    /** Lists the open bulk jobs of one or all organizations, oldest first. */
-    listOpen: (organizationId: string | null, limit: number): Promise<readonly BulkRecord[]> =>
-      pool.any(
-        sql.type(bulkRow)`${selectBulks(sql.fragment`b.completed_at IS NULL
-          AND (${organizationId}::text IS NULL OR b.organization_id = ${organizationId}::text)`)}
-        ORDER BY b.created_at, b.id LIMIT ${limit}`,
-      ),
     /** Lists the bulk jobs of an organization, newest first. */
     list(
       organizationId: string,
@@ -209,3 +199,19 @@ export function createBulkReads(pool: DatabasePool, reads: ReadDeps['reads']) {
   };
 }
 export type BulkReads = ReturnType<typeof createBulkReads>;
+
+/** Creates the functions with which operators read the bulk jobs of all organizations. */
+export function createBulkOverview(pool: DatabasePool) {
+  return {
+    /** Reads a bulk job of any organization; null if it does not exist. */
+    find: (bulkId: string): Promise<BulkRecord | null> =>
+      pool.maybeOne(sql.type(bulkRow)`${selectBulks(sql.fragment`b.id = ${bulkId}`)}`),
+    /** Lists the open bulk jobs of one or all organizations, oldest first. */
+    listOpen: (organizationId: string | null, limit: number): Promise<readonly BulkRecord[]> =>
+      pool.any(
+        sql.type(bulkRow)`${selectBulks(sql.fragment`b.completed_at IS NULL
+          AND (${organizationId}::text IS NULL OR b.organization_id = ${organizationId}::text)`)}
+        ORDER BY b.created_at, b.id LIMIT ${limit}`,
+      ),
+  };
+}

@@ -6,10 +6,9 @@
 import type { Client } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { jobWorkflowId, type JobOutcome } from '../../domain/job-contract.ts';
 import type { DatabasePool } from '../../platform/database.ts';
-import { callTemporal } from '../../platform/temporal.ts';
 import { readWorkflow } from '../executions/workflow-state.ts';
+import { readOutcome } from '../jobs/job-execution.ts';
 
 /** Ids of the jobs of started items whose bulk job does not await their end. */
 export interface LostStarts {
@@ -44,17 +43,9 @@ export async function findLostStarts(
   for (const { jobId } of starts) {
     const { state } = await readWorkflow(client, jobId);
     if (state === 'missing') found.missing.push(jobId);
-    else if (state === 'closed')
-      found[(await isRejected(client, jobId)) ? 'rejected' : 'lost'].push(jobId);
+    if (state !== 'closed') continue;
+    const outcome = await readOutcome(client, jobId);
+    found[outcome?.status === 'rejected' ? 'rejected' : 'lost'].push(jobId);
   }
   return found;
-}
-
-/** Returns whether the workflow of a job has ended because the ledger rejected its reservation. */
-async function isRejected(client: Client, jobId: string): Promise<boolean> {
-  const handle = client.workflow.getHandle<() => Promise<JobOutcome>>(jobWorkflowId(jobId));
-  return callTemporal(client, () => handle.result()).then(
-    ({ status }) => status === 'rejected',
-    () => false,
-  );
 }

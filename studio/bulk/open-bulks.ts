@@ -1,7 +1,8 @@
 /** Explains bulk jobs to operators: why one is open, since when, and what continues or ends it. */
 import type { Client } from '@temporalio/client';
 import { formatAgo } from '../../domain/durations.ts';
-import type { BulkReads, BulkRecord } from './bulk-reads.ts';
+import type { DatabasePool } from '../../platform/database.ts';
+import { createBulkOverview, type BulkRecord } from './bulk-reads.ts';
 import {
   describeFailures,
   readWorkflow,
@@ -16,7 +17,9 @@ export interface ExplainedBulk extends BulkRecord {
 }
 
 /** Creates the functions that explain bulk jobs. */
-export function createOpenBulks({ bulkReads, client }: { bulkReads: BulkReads; client: Client }) {
+export function createOpenBulks({ pool, client }: { pool: DatabasePool; client: Client }) {
+  const overview = createBulkOverview(pool);
+
   async function explain(bulk: BulkRecord): Promise<ExplainedBulk> {
     const workflow = await readWorkflow(client, bulk.id).catch(() => null);
     return { ...bulk, workflow, why: describeBulk(bulk, workflow) };
@@ -24,12 +27,12 @@ export function createOpenBulks({ bulkReads, client }: { bulkReads: BulkReads; c
   return {
     /** Lists the open bulk jobs, oldest first. */
     async list(filter: { organizationId: string | undefined; limit: number }) {
-      const bulks = await bulkReads.listOpen(filter.organizationId ?? null, filter.limit);
+      const bulks = await overview.listOpen(filter.organizationId ?? null, filter.limit);
       return Promise.all(bulks.map(explain));
     },
     /** Explains a bulk job; null if it does not exist. */
     async find(bulkId: string): Promise<ExplainedBulk | null> {
-      const bulk = await bulkReads.find(bulkId);
+      const bulk = await overview.find(bulkId);
       return bulk && explain(bulk);
     },
   };

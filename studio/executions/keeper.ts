@@ -79,7 +79,7 @@ interface DueExecution {
 }
 
 /** Kind of executions whose workflows the sweeper checks. */
-export interface KeptKind<Row extends DueExecution> {
+interface KeptKind<Row extends DueExecution> {
   /** Name of the executions in log lines. */
   subject: string;
   listDue: () => Promise<readonly Row[]>;

@@ -33,49 +33,38 @@ export interface Subscription {
 
 /** Creates the event topics, one per execution. A new subscription does not receive earlier events. */
 function createTopics() {
-  const topics = new Map<string, Set<(event: ExecutionEvent) => void>>();
-  /** Functions that end the pending calls of `next`, one function for each call. */
-  const wakeFunctions = new Set<() => void>();
-
-  function subscribe(id: string): Subscription {
-    const topic = topics.get(id) ?? new Set();
-    topics.set(id, topic);
-    const queue: ExecutionEvent[] = [];
-    let wake: (() => void) | undefined;
-    const receive = (event: ExecutionEvent): void => {
-      queue.push(event);
-      wake?.();
-    };
-    topic.add(receive);
-    return {
-      async next(waitMs) {
-        if (queue.length === 0 && waitMs > 0) {
-          await new Promise<void>((resolve) => {
-            const timer = setTimeout(resolve, waitMs);
-            wake = () => {
-              clearTimeout(timer);
-              resolve();
-            };
-            wakeFunctions.add(wake);
-          });
-          if (wake) wakeFunctions.delete(wake);
-        }
-        return queue.shift() ?? null;
-      },
-      end() {
-        wake?.();
-        topic.delete(receive);
-        if (topic.size === 0 && topics.get(id) === topic) topics.delete(id);
-      },
-    };
-  }
+  const topics = new Map<string, Set<{ queue: ExecutionEvent[]; wake: () => void }>>();
 
   return {
-    subscribe,
-    publish: (event: ExecutionEvent): void => {
-      for (const receive of topics.get(event.id) ?? []) receive(event);
+    subscribe(id: string): Subscription {
+      const subscriber = { queue: [] as ExecutionEvent[], wake: () => {} };
+      const topic = topics.get(id) ?? new Set();
+      topics.set(id, topic.add(subscriber));
+      return {
+        async next(waitMs) {
+          if (subscriber.queue.length === 0 && waitMs > 0) {
+            const { promise, resolve } = Promise.withResolvers<void>();
+            const timer = setTimeout(resolve, waitMs);
+            subscriber.wake = resolve;
+            await promise;
+            clearTimeout(timer);
+          }
+          return subscriber.queue.shift() ?? null;
+        },
+        end() {
+          subscriber.wake();
+          topic.delete(subscriber);
+          if (topic.size === 0 && topics.get(id) === topic) topics.delete(id);
+        },
+      };
     },
-    wakeAll: (): void => wakeFunctions.forEach((wake) => wake()),
+    publish(event: ExecutionEvent): void {
+      for (const { queue, wake } of topics.get(event.id) ?? []) {
+        queue.push(event);
+        wake();
+      }
+    },
+    wakeAll: (): void => topics.forEach((topic) => topic.forEach(({ wake }) => wake())),
     /** Returns the ids of the executions that have a subscription. */
     listIds: () => [...topics.keys()],
   };

@@ -8,7 +8,7 @@ import { z } from 'zod';
 import {
   actionRunWorkflowType,
   type ActionRunState,
-  type ActionRunStep,
+  type ActInput,
 } from '../../domain/action-contract.ts';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
@@ -294,7 +294,7 @@ export interface ActDeps {
  */
 export async function actOnNextJobs(
   deps: ActDeps,
-  { bulkActionId: id, perSecond, cancel }: ActionRunStep,
+  { bulkActionId: id, perSecond, cancel }: ActInput,
   isLast: boolean,
 ): Promise<ActionRunState> {
   const { pool } = deps;

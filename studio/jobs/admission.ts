@@ -5,10 +5,9 @@
  */
 import { type Client, ServiceError } from '@temporalio/client';
 import type { Rejection } from '../../domain/credits.ts';
-import { jobWorkflowId, type JobOutcome } from '../../domain/job-contract.ts';
+import { jobWorkflowId } from '../../domain/job-contract.ts';
 import type { JobPlan } from '../../domain/job-plan.ts';
 import type { Config } from '../../platform/config.ts';
-import { callTemporal } from '../../platform/temporal.ts';
 import type { JobReads } from './job-reads.ts';
 import { throwRejection } from '../../ledger/ledger.ts';
 import { GatewayError } from '../../domain/errors.ts';
@@ -16,7 +15,7 @@ import { correlate } from '../../platform/logger.ts';
 import { createShares } from '../../platform/shares.ts';
 import type { HeldClaim } from '../../ledger/claims.ts';
 import type { Subscription, Updates } from '../executions/updates.ts';
-import { startWorkflow } from './job-execution.ts';
+import { readOutcome, startWorkflow } from './job-execution.ts';
 
 interface AdmissionDeps {
   client: Client;
@@ -139,24 +138,9 @@ async function awaitReservation(
     if (await deps.reads.read(plan.organizationId, plan.jobId)) return null;
     if (polls < readAtPoll) continue;
     readAtPoll *= 2;
-    const rejection = await readRejection(deps, plan.jobId);
-    if (rejection) return rejection;
-  }
-}
-
-/** Reads the rejection of a job from the result of its workflow. Returns null if there is none. */
-async function readRejection({ client }: AdmissionDeps, jobId: string): Promise<Rejection | null> {
-  const handle = client.workflow.getHandle<(plan: JobPlan) => Promise<JobOutcome>>(
-    jobWorkflowId(jobId),
-  );
-  try {
-    return await callTemporal(client, async () => {
-      const { status } = await handle.describe();
-      return status.name === 'COMPLETED' ? ((await handle.result()).rejection ?? null) : null;
-    });
-  } catch {
-    // The workflow is read again after a later poll.
-    return null;
+    // After an error, the workflow is read again at a later poll.
+    const outcome = await readOutcome(deps.client, plan.jobId).catch(() => null);
+    if (outcome?.rejection) return outcome.rejection;
   }
 }
 

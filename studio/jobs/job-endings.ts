@@ -5,7 +5,7 @@ import { GatewayError, errorTable } from '../../domain/errors.ts';
 import type { Waits } from '../executions/updates.ts';
 import { buildRelease, type Ledger } from '../../ledger/ledger.ts';
 import type { CallChecker, CallFinding } from './status-checks.ts';
-import { readWorkflow } from '../executions/workflow-state.ts';
+import { hasRunningWorkflow } from '../executions/workflow-state.ts';
 import type { SettleResult } from '../../domain/credits.ts';
 import type { Config } from '../../platform/config.ts';
 import { requestCancel, startWorkflow } from './job-execution.ts';
@@ -65,8 +65,7 @@ export async function resettle(
 ): Promise<Resettlement> {
   const { client, ledger, checkCalls, jobOverview } = services;
   if (job.status !== 'open') throw new GatewayError('JOB_ALREADY_DONE');
-  const { state: owner } = await readWorkflow(client, job.id);
-  if (owner === 'running') throw new GatewayError('JOB_RUNNING');
+  if (await hasRunningWorkflow(client, job.id)) throw new GatewayError('JOB_RUNNING');
   const findings = await checkCalls(job.id);
   if (findings.every(({ verdict }) => finalVerdicts.has(verdict))) {
     return { decision: await releaseLost(ledger, job), findings };

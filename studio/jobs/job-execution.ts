@@ -2,9 +2,15 @@
 import type { Client } from '@temporalio/client';
 import type { SearchAttributePair } from '@temporalio/common';
 import { creditsFromMicro } from '../../domain/credits.ts';
-import { checkNow, jobWorkflowId, searchAttributes } from '../../domain/job-contract.ts';
+import {
+  checkNow,
+  jobWorkflowId,
+  searchAttributes,
+  type JobOutcome,
+} from '../../domain/job-contract.ts';
 import type { JobPlan } from '../../domain/job-plan.ts';
 import type { Config } from '../../platform/config.ts';
+import { callTemporal } from '../../platform/temporal.ts';
 import type { FollowedKind } from '../executions/feed.ts';
 import { requestOf, startExecution } from '../executions/keeper.ts';
 import type { JobReads, JobRecord } from './job-reads.ts';
@@ -43,6 +49,19 @@ export function startWorkflow(
     ...describeWorkflow(plan),
     ...(plan.parentJobId !== undefined && { memo: { parentJobId: plan.parentJobId } }),
     priority: { fairnessKey: plan.organizationId },
+  });
+}
+
+/**
+ * Reads the outcome of a job from the result of its workflow. Returns null if the workflow is running
+ * or did not complete.
+ * @throws ServiceError if Temporal cannot be reached
+ */
+export function readOutcome(client: Client, jobId: string): Promise<JobOutcome | null> {
+  const workflow = client.workflow.getHandle<() => Promise<JobOutcome>>(jobWorkflowId(jobId));
+  return callTemporal(client, async () => {
+    const { status } = await workflow.describe();
+    return status.name === 'COMPLETED' ? workflow.result() : null;
   });
 }
 

@@ -23,7 +23,6 @@ const cliCommands = {
   redeliverJobWebhook: 'redeliver-webhook',
   resumeProvider: 'resume',
 } as const;
-/** Operation ids of all commands in `cliCommands`. */
 export const remedyOperations = keysOf(cliCommands);
 type RemedyOperation = keyof typeof cliCommands;
 
@@ -61,14 +60,15 @@ function suggestOperation(operation: RemedyOperation, targetId: string, message:
   return { operation, command: `admin ${cliCommands[operation]} ${targetId}`, message };
 }
 
-function suggestForOpenJob({ job, owner, calls }: JobEvidence): NextStep[] {
-  if (owner === null) return [suggestAdvice('Restore Temporal: docs/runbooks/temporal-lost.md.')];
-  if (owner.state !== 'running') {
+function suggestForOpenJob({ job, workflow, calls }: JobEvidence): NextStep[] {
+  if (workflow === null)
+    return [suggestAdvice('Restore Temporal: docs/runbooks/temporal-lost.md.')];
+  if (workflow.state !== 'running') {
     const message =
       'The workflow of the job no longer exists. Check the call with the provider, then continue or release the job. The sweeper does this within minutes.';
     return [suggestOperation('resettleJob', job.id, message)];
   }
-  if (owner.failingTask) {
+  if (workflow.failingTask) {
     return [
       suggestAdvice(
         `Its workflow cannot continue. The sweeper resets it once. If its task still fails, run a build that can continue it, or: temporal workflow reset --workflow-id ${job.id} --type FirstWorkflowTask --reason "…" (docs/runbooks/replay-failure.md). No call is sent twice.`,
@@ -334,7 +334,7 @@ export interface JobEvidence {
   /** Reasons why the job is open. Empty if the job has ended. */
   reasons: readonly string[];
   /** Workflow of the job. Null if Temporal is not available. */
-  owner: WorkflowState | null;
+  workflow: WorkflowState | null;
   webhook: WebhookRecord | null;
   /** Delivery attempts of the job's webhook, newest first. */
   attempts: readonly WebhookAttempt[];

@@ -30,7 +30,7 @@ type OpenReservation = z.infer<typeof openReservation>;
 
 /** Open reservation, with the state of its workflow and the reasons why it is open. */
 export interface StuckReservation extends OpenReservation {
-  owner: WorkflowState | null;
+  workflow: WorkflowState | null;
   /** Reasons in this order: the workflow, the deadline, the calls, the failing workflow task or activities, the bulk job. */
   reasons: string[];
 }
@@ -63,18 +63,18 @@ export function createStuckJobs({ pool, client }: { pool: DatabasePool; client: 
     const calls = Map.groupBy(await readCalls(rows.map(({ id }) => id)), ({ jobId }) => jobId);
     return Promise.all(
       rows.map(async (row) => {
-        const owner =
+        const workflow =
           row.kind === 'studio' ? await readWorkflow(client, row.id).catch(() => null) : null;
-        return { ...row, owner, reasons: findReasons(row, calls.get(row.id) ?? [], owner) };
+        return { ...row, workflow, reasons: findReasons(row, calls.get(row.id) ?? [], workflow) };
       }),
     );
   }
 
   return {
     async list({ organizationId, olderThanMs, limit }: StuckListing): Promise<StuckReservation[]> {
-      const owner = organizationId ?? null;
+      const organization = organizationId ?? null;
       const rows = await pool.any(sql.type(openReservation)`${selectReservations(sql.fragment`
-          (${owner}::text IS NULL OR r.organization_id = ${owner}::text)
+          (${organization}::text IS NULL OR r.organization_id = ${organization}::text)
           AND (r.created_at < clock_timestamp() - ${olderThanMs} * interval '1 millisecond'
             OR j.deadline_at < clock_timestamp() OR j.verifying
             OR r.owner_missing_at IS NOT NULL)`)}
@@ -98,26 +98,26 @@ export function createStuckJobs({ pool, client }: { pool: DatabasePool; client: 
 function findReasons(
   reservation: OpenReservation,
   calls: readonly JobCall[],
-  owner: WorkflowState | null,
+  workflow: WorkflowState | null,
 ): string[] {
   if (reservation.kind === 'chat')
     return [
       'an open chat: it is settled when it ends or, if its process crashes, at its last checkpoint',
     ];
   const reasons: string[] = [];
-  if (owner === null)
+  if (workflow === null)
     reasons.push('Temporal is unreachable, so the state of its workflow is unknown');
-  else if (owner.state === 'missing')
+  else if (workflow.state === 'missing')
     reasons.push('workflow missing: Temporal has no workflow with this id');
-  else if (owner.state === 'closed') {
-    reasons.push(`workflow ended (${owner.status}) without settling the reservation`);
+  else if (workflow.state === 'closed') {
+    reasons.push(`workflow ended (${workflow.status}) without settling the reservation`);
   }
   if (reservation.ownerMissingAtMs !== null) {
     const foundAgo = formatAgo(reservation.ownerMissingAtMs);
     reasons.push(
-      owner === null
+      workflow === null
         ? `the sweeper found its workflow missing or overdue ${foundAgo}`
-        : owner.state === 'running'
+        : workflow.state === 'running'
           ? `the sweeper found its workflow overdue ${foundAgo} and will terminate it later`
           : `the sweeper found no workflow ${foundAgo} and will release the reservation soon`,
     );
@@ -135,5 +135,5 @@ function findReasons(
   else if (unfinishedCalls.length === 0)
     reasons.push('all calls have results, but the job is not settled');
   const bulk = reservation.bulkId === null ? [] : [`it is an item of ${reservation.bulkId}`];
-  return [...reasons, ...(owner ? describeFailures(owner) : []), ...bulk];
+  return [...reasons, ...(workflow ? describeFailures(workflow) : []), ...bulk];
 }

@@ -30,7 +30,7 @@ import type { Caller } from '../../identity/access.ts';
 import type { RequestedWebhook } from './request-draft.ts';
 
 /** Data from which the plan of a job is built. */
-export interface PlanInput {
+export interface PlanRequest {
   jobId: string;
   requestId: string;
   caller: Pick<Caller, 'organizationId' | 'keyId'>;
@@ -121,7 +121,7 @@ export const calculateChargeMaxMicro = ({ priceMicro, calls }: DraftPrice): numb
  * Turns a draft into the plan of a job.
  * @throws GatewayError SERVICE_UNAVAILABLE if no provider of a call has an API key configured
  */
-export function completePlan(config: Config, input: PlanInput): JobPlan {
+export function completePlan(config: Config, input: PlanRequest): JobPlan {
   const pricedCalls = priceDraft(config, input.draft);
   const steps = input.draft.steps && planSteps(config, input, pricedCalls);
   const { medium } = input.capability;
@@ -188,7 +188,7 @@ function throwIfTooLarge(plan: JobPlan): void {
 /** Completes the steps of a pipeline. */
 function planSteps(
   config: Config,
-  { request, draft: { steps: drafts = [] } }: PlanInput,
+  { request, draft: { steps: drafts = [] } }: PlanRequest,
   { calls, steps: prices }: DraftPrice,
 ): PipelineStep[] {
   const secretSteps = listSecretSteps(request);
@@ -245,7 +245,7 @@ function findRoutes(config: Config, call: DraftCall): PlannedCall['routes'] {
  * Returns the request as it is stored and shown: with the errors of rejected items, which have no
  * call, and without signatures in URLs, because anyone who has them can read the files.
  */
-function describeRequest({ request, draft: { rejectedItems } }: PlanInput): JsonObject {
+function describeRequest({ request, draft: { rejectedItems } }: PlanRequest): JsonObject {
   const shown = Object.fromEntries(
     Object.entries(request).map(([name, value]) => [name, hideSignatures(value)]),
   );

@@ -138,23 +138,23 @@ async function readEvidence(job: JobRecord, services: Composition) {
       webhooks.attempts(jobId, 1),
       listActions(pool, { subject: jobId, limit: actionsShownMax }),
     ]);
-  const owner = reservation
-    ? reservation.owner
+  const workflow = reservation
+    ? reservation.workflow
     : await readWorkflow(client, jobId).catch(() => null);
   const reasons = reservation?.reasons ?? [];
-  const evidence = { caller, calls, reasons, owner, webhook, attempts, actions };
+  const evidence = { caller, calls, reasons, workflow, webhook, attempts, actions };
   return { evidence, entries, notifications };
 }
 
 function formatWorkflow(
   jobId: string,
-  owner: WorkflowState | null,
+  workflow: WorkflowState | null,
   { TEMPORAL_UI_ORIGINS: [origin], TEMPORAL_NAMESPACE: namespace }: Config,
 ): JobExplanation['workflow'] {
   const workflowId = jobWorkflowId(jobId);
   const segments = [namespace, workflowId].map(encodeURIComponent);
   const url = origin === undefined ? null : `${origin}/namespaces/${segments.join('/workflows/')}`;
-  const known = owner ?? {
+  const known = workflow ?? {
     state: 'unreachable',
     status: null,
     retries: [],
@@ -185,7 +185,7 @@ function formatCaller({ job, caller }: JobEvidence) {
 async function readJobExplanation(job: JobRecord, services: Composition): Promise<JobExplanation> {
   const { evidence: records, entries, notifications } = await readEvidence(job, services);
   const evidence: JobEvidence = { job, ...records };
-  const { webhook, calls, owner, actions } = evidence;
+  const { webhook, calls, workflow, actions } = evidence;
   return {
     ...(await services.view.resource(job)),
     organizationId: job.organizationId,
@@ -203,7 +203,7 @@ async function readJobExplanation(job: JobRecord, services: Composition): Promis
     ledger: entries.map(toResponse),
     notifications: notifications.map(toResponse),
     webhook: webhook && (await buildWebhookResponse(services.webhooks, webhook)),
-    workflow: formatWorkflow(job.id, owner, services.config),
+    workflow: formatWorkflow(job.id, workflow, services.config),
     actions: actions.map(toResponse),
   };
 }

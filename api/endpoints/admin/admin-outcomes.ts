@@ -69,8 +69,8 @@ export const outcomes = defineSection('Outcomes', {
     async handle({ query: { organizationId, olderThanSeconds, limit } }, { pool, stuckJobs }) {
       const olderThanMs = olderThanSeconds * 1000;
       const stuckWork = await stuckJobs.list({ organizationId, olderThanMs, limit });
-      const responses = stuckWork.map(({ owner, ...row }) =>
-        stuckSchema.omit({ organizationName: true }).parse({ ...toResponse(row), workflow: owner }),
+      const responses = stuckWork.map((row) =>
+        stuckSchema.omit({ organizationName: true }).parse(toResponse(row)),
       );
       return toData(await addOrganizationNames(pool, responses));
     },
@@ -87,7 +87,7 @@ export const outcomes = defineSection('Outcomes', {
     },
     response: pageSchema(unknownSchema).extend({ counts: outcomeCounts }),
     async handle({ query: { limit, cursor } }, services) {
-      const rows = await services.outcomes.list({ beforeId: cursor, limit: limit + 1 });
+      const rows = await services.unknownOutcomes.list({ beforeId: cursor, limit: limit + 1 });
       const page = toPage(rows, {
         limit,
         cursor: 'jobId',
@@ -97,7 +97,7 @@ export const outcomes = defineSection('Outcomes', {
         }),
       });
       const data = await addOrganizationNames(services.pool, page.data);
-      return { ...page, data, counts: await services.outcomes.counts() };
+      return { ...page, data, counts: await services.unknownOutcomes.counts() };
     },
   }),
 

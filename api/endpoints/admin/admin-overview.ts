@@ -98,12 +98,12 @@ export const overview = defineSection('Outcomes', {
     route: 'GET /api/admin/v1/overview',
     summary: 'Get the numbers of open work, queues, chat providers and credits',
     response: dataSchema(overviewSchema),
-    async handle(_, { gatewayState, ledgerReads, outcomes, config }) {
+    async handle(_, { gatewayState, ledgerReads, unknownOutcomes, config }) {
       const [open, counts, unknown, spent, chatProviders, failures, audits, queues] =
         await Promise.all([
           gatewayState.openReservations(),
           gatewayState.openCounts(),
-          outcomes.counts(),
+          unknownOutcomes.counts(),
           gatewayState.spentToday(),
           gatewayState.chatProviders(),
           gatewayState.webhookFailures(),
