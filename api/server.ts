@@ -95,10 +95,8 @@ export async function startApi(options: ApiOptions): Promise<Api> {
   };
   const { observe } = options;
   handle = createApp({ config, services, client, updates, readiness, observe });
-  const metricsServer = await openMetricsServer(config, {
-    metrics: services.telemetry.metrics,
-    readiness,
-  });
+  const { metrics } = telemetry;
+  const metricsServer = await openMetricsServer(config, { metrics, readiness });
   logger.info({ port }, 'api.listening');
   return {
     port,

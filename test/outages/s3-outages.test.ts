@@ -158,6 +158,6 @@ describe('the check of a store', () => {
     body = null;
     await expect(storage.check()).rejects.toThrow('GET with status 404 (NoSuchKey)');
     await storage.check();
-    expect(requests.slice(4)).toEqual([put, get]);
+    expect(requests.slice(4)).toEqual([put, read]);
   });
 });
