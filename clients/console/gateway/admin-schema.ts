@@ -851,6 +851,7 @@ export interface components {
             credits: number;
             /** Format: date-time */
             releasedAt: string;
+            organizationName: string;
             calls: {
                 index: number;
                 provider: string;
@@ -858,7 +859,6 @@ export interface components {
                 operation: unknown;
                 lateNotificationAt: string | null;
             }[];
-            organizationName: string;
         };
         ExplainedBulk: {
             bulkId: string;
