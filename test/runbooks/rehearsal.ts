@@ -16,6 +16,8 @@ import { readPage } from '../telemetry/page.ts';
 
 const project = fileURLToPath(new URL('../../', import.meta.url));
 export const studioPath = '/api/v1/studio/image/generate';
+/** Interval between runs of a command until it prints what is expected: each run takes half a second of CPU. */
+export const commandPollMs = 2500;
 
 /** Starts Postgres, Temporal, the sandbox, an API and a worker, as they are deployed. */
 export async function startRehearsal(env: Record<string, string> = {}) {
@@ -67,7 +69,7 @@ function createSteps(stack: FaultStack) {
     async untilReverified(page: RunbookPage, jobId: string): Promise<void> {
       const reverify = () =>
         page.admin('reverify', { 'job_…': jobId }).then(() => readState(jobId));
-      await expect.poll(reverify, { interval: 1000 }).toEqual(states.paid);
+      await expect.poll(reverify, { interval: commandPollMs }).toEqual(states.paid);
     },
     /** Waits until the API shows this phase of a job. */
     async untilPhase(jobId: string, phase: string): Promise<void> {
@@ -196,7 +198,7 @@ function createAlerts(stack: FaultStack) {
     (isFiring: boolean) =>
     (since: Scrape, ...alerts: string[]) => {
       const check = () => evaluate(since, alerts, isFiring).then(() => 'as expected', readMessage);
-      return expect.poll(check, { timeout: 120_000, interval: 500 }).toBe('as expected');
+      return expect.poll(check, { timeout: 120_000, interval: commandPollMs }).toBe('as expected');
     };
 
   return {
@@ -272,7 +274,7 @@ async function openPage(stack: FaultStack, name: string) {
     admin,
     /** Repeats such a command until its output matches. */
     untilAdmin: (command: string, output: RegExp, put: Record<string, string> = {}) =>
-      expect.poll(() => admin(command, put), { interval: 1000 }).toMatch(output),
+      expect.poll(() => admin(command, put), { interval: commandPollMs }).toMatch(output),
     /** Runs the SQL of the page that begins with these words; returns the rows of each statement. */
     async sql<Row extends object>(begins: string, put: Record<string, string> = {}) {
       const client = new Client({ connectionString: stack.databaseUrl });

@@ -10,7 +10,7 @@ import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it } from 'vitest';
 import { shortChat, states } from '../faults/calls.ts';
 import { additionalStep } from '../harness/changed-workflows.ts';
-import { startRehearsal, studioPath, type Rehearsal } from './rehearsal.ts';
+import { commandPollMs, startRehearsal, studioPath, type Rehearsal } from './rehearsal.ts';
 
 const project = fileURLToPath(new URL('../../', import.meta.url));
 /** Folder of another build, below the project, so that it finds the packages. */
@@ -77,7 +77,9 @@ it('replay-failure.md: jobs from before the deployment continue once the old bui
     );
     expect(report).toMatch(/at +workflows\/studio-job\.ts:\d+:\d+/);
     expect(report).not.toContain(fromNewBuild);
-    await expect.poll(() => page.run('temporal workflow list')).toContain(before);
+    await expect
+      .poll(() => page.run('temporal workflow list'), { interval: commandPollMs })
+      .toContain(before);
     expect(await gateway.readState(before)).toMatchObject({ entries: ['reserve'] });
 
     stack.configure({ SWEEP_INTERVAL_MS: '500' });
@@ -90,7 +92,9 @@ it('replay-failure.md: jobs from before the deployment continue once the old bui
     const settled = await page.admin('resettle', put);
     expect(settled).toContain('taken_up');
     const running = 'npm run replay -- --query';
-    await expect.poll(() => page.run(running)).toMatch(/^[1-9]\d* replayed, 0 diverge\n$/);
+    await expect
+      .poll(() => page.run(running), { interval: commandPollMs })
+      .toMatch(/^[1-9]\d* replayed, 0 diverge\n$/);
     await notify(still);
     await notify(fromNewBuild);
     for (const jobId of [still, fromNewBuild]) await gateway.untilState(jobId, states.paid);
