@@ -28,10 +28,10 @@ export const bulkRow = z.object({
   invalidItems: z.array(z.object({ path: z.string(), message: z.string() })),
   estimatedMicro: z.number(),
   /** Price of the waiting items. */
-  waitingMicro: z.number(),
+  waitingPriceMicro: z.number(),
   reservedMicro: z.number(),
   /** Price of the ended items. */
-  endedMicro: z.number(),
+  endedPriceMicro: z.number(),
   chargedMicro: z.number(),
   /** Greatest number of an end of an item. */
   lastEnd: z.number(),
@@ -84,7 +84,7 @@ const selectBulks = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
     b.status, b.stop_reason AS "stopReason", b.concurrency, b.max_credits AS "maxMicro",
     b.max_failed_percent AS "maxFailedPercent", b.metadata, b.total, b.waiting, b.running, b.completed,
     b.failed, b.canceled, b.invalid, b.invalid_items AS "invalidItems", b.estimated AS "estimatedMicro",
-    b.waiting_price AS "waitingMicro", b.reserved AS "reservedMicro", b.ended_price AS "endedMicro",
+    b.waiting_price AS "waitingPriceMicro", b.reserved AS "reservedMicro", b.ended_price AS "endedPriceMicro",
     b.charged AS "chargedMicro", b.last_end AS "lastEnd", b.created_at AS "createdAtMs",
     b.paused_at AS "pausedAtMs", b.resume_at AS "resumeAtMs", b.completed_at AS "completedAtMs",
     b.unsignaled_since AS "unsignaledSinceMs", e."recentEnds", e."recentMs"

@@ -211,9 +211,9 @@ export function createBulkView({ publicBaseUrl, view }: { publicBaseUrl: string;
 
 /** Forecasts the charge of all items from the share of their prices that ended ones were charged. */
 function forecastMicro(bulk: BulkRecord): number {
-  const { chargedMicro: charged, endedMicro: ended } = bulk;
+  const { chargedMicro: charged, endedPriceMicro: ended } = bulk;
   const share = ended > 0 && charged > 0 ? charged / ended : 1;
-  const open = bulk.completedAtMs === null ? bulk.reservedMicro + bulk.waitingMicro : 0;
+  const open = bulk.completedAtMs === null ? bulk.reservedMicro + bulk.waitingPriceMicro : 0;
   return Math.min(charged + Math.round(open * share), bulk.maxMicro ?? Number.MAX_SAFE_INTEGER);
 }
 

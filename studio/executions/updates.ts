@@ -139,7 +139,7 @@ export async function openUpdates(deps: UpdatesDeps) {
     );
   }, pollIntervalMs);
   return {
-    subscribe: (id: string) => topics.subscribe(id),
+    subscribe: (id: string): Subscription => topics.subscribe(id),
     /** Calls `watcher` for every change from now on. */
     watch: (watcher: (change: Change) => void) => void watchers.add(watcher),
     /** Notifies all watchers that they may have missed changes. */

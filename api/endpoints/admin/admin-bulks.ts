@@ -1,7 +1,6 @@
 /** Operator endpoints that explain the bulk jobs of all organizations. */
 import { isArchived } from '../../../ledger/ledger-reads.ts';
 import { z } from 'zod';
-import { creditsFromMicro } from '../../../domain/credits.ts';
 import { GatewayError } from '../../../domain/errors.ts';
 import { toResponse } from '../../../domain/json.ts';
 import { addOrganizationNames } from '../../../identity/organizations.ts';
@@ -48,12 +47,8 @@ const explainedBulk = z
   })
   .meta({ id: 'ExplainedBulk' });
 
-function formatBulk({ workflow, ...row }: ExplainedBulk) {
-  const charged = creditsFromMicro(row.chargedMicro);
-  const reserved = creditsFromMicro(row.reservedMicro);
-  const named = explainedBulk.omit({ organizationName: true });
-  return named.parse({ ...toResponse(row), bulkId: row.id, charged, reserved, workflow });
-}
+const formatBulk = (bulk: ExplainedBulk) =>
+  explainedBulk.omit({ organizationName: true }).parse({ ...toResponse(bulk), bulkId: bulk.id });
 
 /** Endpoints that explain bulk jobs. */
 export const explainedBulks = defineSection('Outcomes', {
