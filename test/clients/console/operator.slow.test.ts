@@ -84,7 +84,7 @@ describeInBrowser('the console of an operator', () => {
     await page.getByLabel('Search jobs').fill(jobId.slice(-8));
     const found = page.getByRole('list', { name: 'Jobs' }).getByRole('link');
     await expect.poll(() => found.count()).toBe(1);
-    expect(await found.innerText()).toMatch(/^test\n.*an orphaned owl/);
+    expect(await found.innerText()).toMatch(/^Test\n.*an orphaned owl/);
     await page.getByLabel('Organization').selectOption(gateway.caller.organizationId);
     await found.click();
     const timeline = page.getByRole('list', { name: 'Timeline' });
