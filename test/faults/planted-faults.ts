@@ -326,14 +326,14 @@ const money: Fault[] = [
     file: 'studio/jobs/admission.ts',
     original: 'limiter.enter(plan.organizationId,',
     planted: `limiter.enter('all',`,
-    tests: ['test/studio/admission.test.ts'],
+    tests: ['test/studio/admission.slow.test.ts'],
   },
   {
     name: 'jobs queue in a busy worker in front of those of others',
     file: 'studio/jobs/admission.ts',
     original: 'Math.max(startedAtMs, decidedAtMs)',
     planted: 'startedAtMs',
-    tests: ['test/studio/admission.test.ts'],
+    tests: ['test/studio/admission.slow.test.ts'],
   },
   {
     name: 'keys that share a limit of requests have windows of their own',
@@ -414,7 +414,7 @@ const bulkStarts = 'test/bulk/bulk-starts.slow.test.ts';
 const bulkRecovery = 'test/bulk/bulk-recovery.slow.test.ts';
 
 const bulkRoomSql = 'studio/bulk/bulk-room.sql';
-const bulkRoom = 'test/bulk/bulk-room.test.ts';
+const bulkRoom = 'test/bulk/bulk-room.slow.test.ts';
 
 const bulk: Fault[] = [
   {
@@ -450,7 +450,7 @@ const bulk: Fault[] = [
     file: 'api/middleware/error-handler.ts',
     original: "if (error.code === 'REQUEST_TIMEOUT' || !isBodyArriving(ctx.req)) {",
     planted: "if (error.code !== 'INVALID_REQUEST') {",
-    tests: ['test/attacks/large-bodies.test.ts'],
+    tests: ['test/attacks/large-bodies.slow.test.ts'],
   },
   {
     name: 'a repeat of a chat that runs is rejected',
@@ -629,7 +629,7 @@ const bulk: Fault[] = [
   },
 ];
 
-const bulkRules = 'test/bulk/bulk-rules.test.ts';
+const bulkRules = 'test/bulk/bulk-rules.slow.test.ts';
 const bulkCommands: Fault[] = [
   {
     name: 'one Idempotency-Key of a bulk job with another maxCredits gets the first bulk job',
@@ -1002,7 +1002,7 @@ const chat: Fault[] = [
   },
 ];
 
-const oddAnswers = ['test/chat/odd-answers.test.ts'];
+const oddAnswers = ['test/chat/odd-answers.slow.test.ts'];
 const conversationTests = ['test/chat/conversations.test.ts'];
 
 const conversations: Fault[] = [
