@@ -1,4 +1,4 @@
-/** Client certificates that are renewed while the gateway runs, behind fronts that refuse the ones before. */
+/** Client certificates that are renewed while the gateway runs: TLS fronts then refuse the earlier ones. */
 import { afterAll, expect, inject, it } from 'vitest';
 import { createLogger } from '../../platform/logger.ts';
 import { startWorkerProcess } from '../../worker/worker-process.ts';
