@@ -167,10 +167,10 @@ async function checkSettings(executable: string, directory: string): Promise<voi
   report(`${Object.keys(settings).length} settings reach ${readers.length} deployments`);
 }
 
-const podTemplate = z.object({
-  spec: z.object({
+const podTemplate = z.looseObject({
+  spec: z.looseObject({
     enableServiceLinks: z.boolean().optional(),
-    containers: z.array(z.object({ image: z.string() })),
+    containers: z.array(z.looseObject({ image: z.string() })),
   }),
 });
 
