@@ -1,7 +1,7 @@
 /**
  * Kinds of files that people send, each through every door: an upload, a URL, a data URL, a form, an
  * item of a bulk job and a step of a pipeline. All doors take a kind at the same price, or refuse it
- * with the same words. Requests are estimates, and a form lacks a field, so that no job starts.
+ * with the same message. Requests are estimates, and a form lacks a field, so that no job starts.
  */
 import { readFile } from 'node:fs/promises';
 import { join } from 'node:path';
