@@ -33,7 +33,7 @@ const noSettings = { system: '', temperature: '', maxTokens: '' };
 /** Shows the chat page. */
 export default function Chat() {
   const [messages, setMessages] = useChatHistory();
-  const { models, suggestedIds } = useChatModels();
+  const { models, suggestedIds, isLoading } = useChatModels();
   const [chosenSettings, setChosenSettings] = useState<Partial<ChatSettings>>(() => {
     const linked = new URLSearchParams(location.search).get('model');
     return linked === null ? {} : { model: linked };
@@ -60,6 +60,7 @@ export default function Chat() {
       <ChatSettingsForm
         settings={settings}
         models={models}
+        isLoading={isLoading}
         change={(change) => setChosenSettings({ ...chosenSettings, ...change })}
       />
       <div className="stack chat">
@@ -177,7 +178,7 @@ function Composer({ messages, settings, isKnown, chat, send }: ComposerProps) {
   const body = buildBody(settings, toSend);
   const submit = (event: SubmitEvent): void => {
     event.preventDefault();
-    if (text.trim() === '' || chat.isPending) return;
+    if (text.trim() === '' || settings.model === '' || chat.isPending) return;
     setText('');
     setPictures([]);
     send(toSend, () => {
