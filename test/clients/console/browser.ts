@@ -66,8 +66,10 @@ async function openPage(browser: Browser, url: string): Promise<ConsolePage> {
 async function describePages(browser: Browser): Promise<string> {
   const pages = browser.contexts().flatMap((context) => context.pages());
   const texts = pages.map(async (page) => {
-    const text = await page.evaluate<string>('document.body.innerText');
-    return `${page.url()}: ${text.replaceAll(/\s+/g, ' ').slice(0, 1500)}`;
+    const text = await page.evaluate<string>(
+      '(document.querySelector("main") ?? document.body).innerText',
+    );
+    return `${page.url()}: ${text.replaceAll(/\s+/g, ' ').slice(0, 3000)}`;
   });
   return (await Promise.all(texts)).join('\n');
 }
