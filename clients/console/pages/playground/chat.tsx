@@ -9,6 +9,7 @@ import {
   type KeyboardEvent,
   type SubmitEvent,
 } from 'react';
+import { Link } from 'wouter';
 import { useSessionKey } from '../../gateway/session.ts';
 import { ActionButton } from '../../parts/action-button.tsx';
 import { useDebounced } from '../../parts/debounced.ts';
@@ -65,9 +66,7 @@ export default function Chat() {
       />
       <div className="stack chat">
         <div className="chat-log" aria-live="polite">
-          {messages.length === 0 && (
-            <Empty title="No messages yet">Send the first one below.</Empty>
-          )}
+          {messages.length === 0 && <NoMessages />}
           {messages.map((message) => (
             <ChatMessage key={message.id} message={message} />
           ))}
@@ -98,6 +97,15 @@ export default function Chat() {
         </div>
       </div>
     </>
+  );
+}
+
+function NoMessages() {
+  return (
+    <Empty title="No messages yet">
+      Choose a model, and write below. The price is shown before you send. Compare{' '}
+      <Link href="/models">models and prices</Link>.
+    </Empty>
   );
 }
 
@@ -152,7 +160,7 @@ function useFollow(messages: readonly Message[]) {
   useLayoutEffect(() => {
     if (messages.length !== shownCount.current) follows.current = true;
     shownCount.current = messages.length;
-    if (follows.current) scrollToEnd();
+    if (follows.current && messages.length > 0) scrollToEnd();
   }, [messages]);
   return { isAtEnd, goToEnd };
 }
@@ -165,6 +173,25 @@ interface ComposerProps {
   chat: ReturnType<typeof useChat>;
   /** Sends all messages. `restore` is called if the request fails. */
   send: (messages: readonly Message[], restore: () => void) => void;
+}
+
+/** First messages that a new chat offers. They are put into the text field, and sent by the user. */
+const firstMessages = [
+  'A product text for an enamel mug',
+  'Three ways to store pictures, as a table',
+  'What is a webhook?',
+];
+
+function FirstMessages({ choose }: { choose: (message: string) => void }) {
+  return (
+    <div className="row">
+      {firstMessages.map((message) => (
+        <button key={message} type="button" className="chip" onClick={() => choose(message)}>
+          {message}
+        </button>
+      ))}
+    </div>
+  );
 }
 
 /** Shows the form with which a message is written, at the bottom of the page. */
@@ -189,6 +216,7 @@ function Composer({ messages, settings, isKnown, chat, send }: ComposerProps) {
   };
   return (
     <form className="card stack composer" onSubmit={submit}>
+      {messages.length === 0 && text === '' && <FirstMessages choose={setText} />}
       <label>
         <span>
           Your message <span className="hint">Enter sends it, Shift+Enter starts a new line</span>
