@@ -11,6 +11,7 @@ const prefixes = {
   user: 'usr',
   key: 'key',
   request: 'req',
+  rejectedRequest: 'rej',
   upload: 'file',
   notice: 'ntc',
   operator: 'opr',

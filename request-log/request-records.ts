@@ -1,0 +1,136 @@
+/** Reads the requests of an organization: chats, embeddings, and rejected requests of the last 24 hours. */
+import { sql, type FragmentSqlToken } from 'slonik';
+import { z } from 'zod';
+import type { DatabasePool } from '../platform/database.ts';
+import {
+  afterCursor,
+  buildPage,
+  listedTimes,
+  recordConditions,
+  type RecordFilter,
+} from '../platform/record-lists.ts';
+import { rejectedKept, type RequestKind } from './rejected-requests.ts';
+
+/** Statuses of a request. A canceled chat is one whose caller disconnected. */
+export const requestStatuses = ['running', 'completed', 'failed', 'canceled', 'rejected'] as const;
+type RequestStatus = (typeof requestStatuses)[number];
+
+const requestRecord = z.object({
+  id: z.string(),
+  kind: z.enum(['chat', 'embedding', 'studio']),
+  status: z.enum(requestStatuses),
+  /** Path of the endpoint of a rejected request; null for an accepted one. */
+  path: z.string().nullable(),
+  model: z.string().nullable(),
+  provider: z.string().nullable(),
+  streamed: z.boolean().nullable(),
+  inputTokens: z.number().nullable(),
+  outputTokens: z.number().nullable(),
+  firstTokenMs: z.number().nullable(),
+  durationMs: z.number().nullable(),
+  /** Charge minus refunds. */
+  creditsMicro: z.number(),
+  errorCode: z.string().nullable(),
+  /** HTTP status of a rejected request; null for an accepted one. */
+  errorStatus: z.number().nullable(),
+  errorField: z.string().nullable(),
+  keyId: z.string(),
+  requestId: z.string().nullable(),
+  metadata: z.record(z.string(), z.string()).nullable(),
+  createdAtMs: z.number(),
+  createdAtMicros: z.number(),
+});
+export type RequestRecord = z.infer<typeof requestRecord>;
+
+/** Filter of the list of requests. */
+export interface RequestFilter extends RecordFilter {
+  kind?: RequestKind | undefined;
+  status?: RequestStatus | undefined;
+  provider?: string | undefined;
+}
+
+interface RequestListing extends RequestFilter {
+  cursor: string | undefined;
+  limit: number;
+}
+
+const recordColumns = sql.fragment`id, kind, status, path, model, provider, streamed,
+  input_tokens AS "inputTokens", output_tokens AS "outputTokens", first_token_ms AS "firstTokenMs",
+  duration_ms AS "durationMs", net AS "creditsMicro", error_code AS "errorCode",
+  error_status AS "errorStatus", error_field AS "errorField", key_id AS "keyId",
+  request_id AS "requestId", metadata, ${listedTimes}`;
+
+const chatKind = sql.fragment`CASE WHEN x.embedding THEN 'embedding' ELSE 'chat' END`;
+const chatStatus = sql.fragment`CASE WHEN x.state = 'reserved' THEN 'running' WHEN x.reason = 'chat left' THEN 'canceled'
+  WHEN x.reason IN ('chat failed', 'chat broken', 'CHAT_LOST') THEN 'failed' ELSE 'completed' END`;
+
+/** Statements that select chats and rejected requests. Both have the same columns. */
+const selects = {
+  chat: sql.fragment`SELECT x.id, x.created_at, ${chatKind} AS kind, ${chatStatus} AS status, NULL AS path,
+      x.model, x.provider, x.streamed, x.input_tokens, x.output_tokens, x.first_token_ms,
+      (extract(epoch FROM x.settled_at - x.created_at) * 1000)::bigint AS duration_ms,
+      coalesce(x.charged, 0) - coalesce(x.refunded, 0) AS net, x.error_code, NULL::integer AS error_status,
+      NULL AS error_field, x.key_id, x.request_id, x.metadata
+    FROM reservation x`,
+  rejected: sql.fragment`SELECT x.id, x.created_at, x.kind, 'rejected' AS status, x.path, x.model, NULL AS provider,
+      NULL::boolean AS streamed, NULL::bigint AS input_tokens, NULL::bigint AS output_tokens,
+      NULL::integer AS first_token_ms, x.duration_ms::bigint, 0::bigint AS net, x.error_code,
+      x.status AS error_status, x.field AS error_field, x.key_id, x.request_id, NULL::jsonb AS metadata
+    FROM rejected_request x`,
+};
+
+/** Builds the statements that select the filtered requests: of both tables, or of one, or none. */
+function selectRequests(
+  organizationId: string,
+  { kind, status, provider, bounds, ...filter }: RequestFilter & { bounds: FragmentSqlToken[] },
+): FragmentSqlToken[] {
+  const conditions = [...recordConditions(organizationId, filter), ...bounds];
+  const build = (select: FragmentSqlToken, own: FragmentSqlToken[]): FragmentSqlToken =>
+    sql.fragment`${select} WHERE ${sql.join([...own, ...conditions], sql.fragment` AND `)}`;
+  const statements: FragmentSqlToken[] = [];
+  if (kind !== 'studio' && status !== 'rejected') {
+    const own = [sql.fragment`x.kind = 'chat'`];
+    if (kind !== undefined) own.push(sql.fragment`${chatKind} = ${kind}`);
+    if (status !== undefined) own.push(sql.fragment`${chatStatus} = ${status}`);
+    if (provider !== undefined) own.push(sql.fragment`x.provider = ${provider}`);
+    statements.push(build(selects.chat, own));
+  }
+  // A rejected request has neither a provider nor metadata.
+  const hasNone = provider !== undefined || Object.keys(filter.metadata ?? {}).length > 0;
+  if ((status ?? 'rejected') === 'rejected' && !hasNone) {
+    const own = [sql.fragment`x.created_at >= clock_timestamp() - ${rejectedKept}`];
+    if (kind !== undefined) own.push(sql.fragment`x.kind = ${kind}`);
+    statements.push(build(selects.rejected, own));
+  }
+  return statements;
+}
+
+/** Creates the functions that read requests. */
+export function createRequestReads(pool: DatabasePool) {
+  return {
+    /** Reads a page, newest first. @throws GatewayError INVALID_REQUEST for an invalid cursor */
+    async page(
+      organizationId: string,
+      { cursor, limit, ...filter }: RequestListing,
+    ): Promise<{ records: RequestRecord[]; nextCursor: string | null }> {
+      const bounds = afterCursor(cursor, sql.fragment`x.id`);
+      const newest = selectRequests(organizationId, { ...filter, bounds }).map(
+        (select) =>
+          sql.fragment`(${select} ORDER BY x.created_at DESC, x.id DESC LIMIT ${limit + 1})`,
+      );
+      if (newest.length === 0) return { records: [], nextCursor: null };
+      const rows = await pool.any(sql.type(requestRecord)`SELECT ${recordColumns}
+        FROM (${sql.join(newest, sql.fragment` UNION ALL `)}) AS records
+        ORDER BY created_at DESC, id DESC LIMIT ${limit + 1}`);
+      const { page, nextCursor } = buildPage(rows, limit, ({ id }) => id);
+      return { records: page, nextCursor };
+    },
+    /** Reads a request; null if the organization has none with this id. */
+    async find(organizationId: string, id: string): Promise<RequestRecord | null> {
+      const bounds = [sql.fragment`x.id = ${id}`];
+      const found = selectRequests(organizationId, { bounds });
+      return pool.maybeOne(sql.type(requestRecord)`SELECT ${recordColumns}
+        FROM (${sql.join(found, sql.fragment` UNION ALL `)}) AS found`);
+    },
+  };
+}
