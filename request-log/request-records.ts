@@ -1,6 +1,7 @@
 /** Reads the requests of an organization: chats, embeddings, and rejected requests of the last 24 hours. */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
+import { isId, timeOfId } from '../domain/ids.ts';
 import type { DatabasePool } from '../platform/database.ts';
 import {
   afterCursor,
@@ -105,6 +106,16 @@ function selectRequests(
   return statements;
 }
 
+/** Time from a request id to its chat at most, and differences of clocks, in milliseconds. */
+const admissionMaxMs = { before: 60_000, after: 3_600_000 };
+
+/** Chats have no index by request id, so that of their times finds those that began after the id was made. */
+const selectByRequestId = (id: string) => ({
+  bounds: [sql.fragment`x.request_id = ${id}`],
+  afterMs: timeOfId(id) - admissionMaxMs.before,
+  beforeMs: timeOfId(id) + admissionMaxMs.after,
+});
+
 /** Creates the functions that read requests. */
 export function createRequestReads(pool: DatabasePool) {
   return {
@@ -125,12 +136,17 @@ export function createRequestReads(pool: DatabasePool) {
       const { page, nextCursor } = buildPage(rows, limit, ({ id }) => id);
       return { records: page, nextCursor };
     },
-    /** Reads a request; null if the organization has none with this id. */
+    /**
+     * Reads a request by its id, or by the request id that its response contains; null if the organization has
+     * none.
+     */
     async find(organizationId: string, id: string): Promise<RequestRecord | null> {
-      const bounds = [sql.fragment`x.id = ${id}`];
-      const found = selectRequests(organizationId, { bounds });
+      const found = selectRequests(
+        organizationId,
+        isId('request', id) ? selectByRequestId(id) : { bounds: [sql.fragment`x.id = ${id}`] },
+      );
       return pool.maybeOne(sql.type(requestRecord)`SELECT ${recordColumns}
-        FROM (${sql.join(found, sql.fragment` UNION ALL `)}) AS found`);
+        FROM (${sql.join(found, sql.fragment` UNION ALL `)}) AS found LIMIT 1`);
     },
   };
 }

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { errorTable, GatewayError, type ErrorCode } from '../../domain/errors.ts';
-import { idPattern } from '../../domain/ids.ts';
+import { idPattern, isId } from '../../domain/ids.ts';
 import { isoTime } from '../../domain/json.ts';
 import { plainTextSchema } from '../../identity/keys.ts';
 import { isArchived } from '../../ledger/ledger-reads.ts';
@@ -56,9 +56,10 @@ const requestSchema = z
   })
   .meta({ id: 'RequestRecord' });
 
+const idPatterns = (['chat', 'rejectedRequest', 'request'] as const).map((name) => idPattern(name));
 const requestId = z
   .string()
-  .regex(new RegExp(`${idPattern('chat').source}|${idPattern('rejectedRequest').source}`));
+  .regex(new RegExp(idPatterns.map(({ source }) => source).join('|')), 'No such request.');
 
 /** Endpoints that list requests and get one. */
 export const requests = defineSection('Usage', {
@@ -106,14 +107,17 @@ export const requests = defineSection('Usage', {
     route: 'GET /api/v1/requests/:id',
     scope: 'usage:read',
     summary: 'Get a chat, an embedding or a rejected request',
+    description:
+      'The id is that of the list, or the request id of the response: `requestId` of an error, or `X-Request-Id`.',
     request: { params: z.strictObject({ id: requestId }) },
     response: dataSchema(requestSchema),
     errors: ['NOT_FOUND', 'CHAT_ARCHIVED'],
     async handle({ caller: { organizationId }, params: { id } }, { requestReads, pool }) {
       const found = await requestReads.find(organizationId, id);
       if (found) return toData(formatRequest(found));
-      const archived = await isArchived(pool, id, organizationId);
-      throw new GatewayError(archived ? 'CHAT_ARCHIVED' : 'NOT_FOUND');
+      const archived = isId('chat', id) && (await isArchived(pool, id, organizationId));
+      if (archived) throw new GatewayError('CHAT_ARCHIVED');
+      throw new GatewayError('NOT_FOUND', 'No such request.');
     },
   }),
 });

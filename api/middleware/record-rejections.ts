@@ -1,5 +1,5 @@
 /**
- * Records rejected requests of endpoints that spend credits for the list of requests. The error of a request whose
+ * Records rejected requests of endpoints that reserve credits, for the list of requests. The error of a request whose
  * chat or job was accepted is part of that chat or job.
  */
 import type { RouterMiddleware } from '@koa/router';
@@ -11,15 +11,15 @@ import type { Context, RequestState } from '../context.ts';
 import type { Endpoint } from '../endpoints/endpoint.ts';
 import { findStatus, toGatewayError } from './error-handler.ts';
 
-/** Returns the kind of an endpoint's requests; null for an endpoint that spends no credits. */
+/** Returns the kind of an endpoint's requests; null for an endpoint that reserves no credits. */
 export function findRequestKind({
-  method,
   path,
   scope,
-}: Pick<Endpoint, 'method' | 'path' | 'scope'>): RequestKind | null {
-  if (method !== 'POST' || path.endsWith('/estimate')) return null;
-  if (scope === 'chat') return path.endsWith('/embeddings') ? 'embedding' : 'chat';
-  return scope.startsWith('studio:') && scope !== 'studio:read' ? 'studio' : null;
+  errors,
+}: Pick<Endpoint, 'path' | 'scope' | 'errors'>): RequestKind | null {
+  if (scope === 'admin' || !errors.includes('INSUFFICIENT_CREDITS')) return null;
+  if (scope !== 'chat') return 'studio';
+  return path.endsWith('/embeddings') ? 'embedding' : 'chat';
 }
 
 /** Texts that may be stored: names, never a text of a prompt. */

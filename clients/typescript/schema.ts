@@ -930,7 +930,9 @@ export interface paths {
         parameters: {};
         /**
          * Get a chat, an embedding or a rejected request
-         * @description Scope: `usage:read`.
+         * @description The id is that of the list, or the request id of the response: `requestId` of an error, or `X-Request-Id`.
+         *
+         *     Scope: `usage:read`.
          */
         get: operations["getRequest"];
     };

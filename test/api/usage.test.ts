@@ -187,6 +187,7 @@ interface RequestRow {
   kind: string;
   status: string;
   model: string | null;
+  requestId: string;
   error: { code: string; status: number | null; field: string | null } | null;
 }
 interface RequestsBody {
@@ -212,6 +213,7 @@ describe('GET /requests', () => {
   it('lists chats, embeddings and rejected requests with their figures, by filters and pages', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const second = await gateway.newKey({ scopes: ['usage:read'] }, caller.key);
+    const limited = await gateway.newKey({ rateLimit: 1 }, caller.key);
     const stream = await postChat(gateway, caller, {
       body: { model: 'gpt-4o', messages: say('hello'), stream: true, metadata: { team: 'a' } },
     });
@@ -220,7 +222,7 @@ describe('GET /requests', () => {
     expect((await send(caller, 'embeddings', embedding)).status).toBe(200);
     const failing = { model: 'gpt-4o', messages: say('[[fail:400;message=secret words]] x') };
     expect((await send(caller, 'chat', failing)).status).toBe(400);
-    // Rejected: an invalid field, an unknown model, a missing scope, too few credits, an invalid body.
+    // Rejected: an invalid field, an unknown model, a missing scope, an invalid number, a rate limit.
     const long = { model: 'gpt-4o', messages: say('x'), max_tokens: -1 };
     const rejections = [
       [await send(caller, 'chat', long), 400],
@@ -228,16 +230,19 @@ describe('GET /requests', () => {
       [await send(caller, 'studio/image/generate', { prompt: 'x' }, second.key), 403],
       [await send(caller, 'studio/image/generate', { prompt: 'a small boat', numImages: 99 }), 400],
       [await send(caller, 'embeddings', { model: 'two words', input: 'x' }), 404],
+      // A new key continues the window of the key that made it.
+      [await send(caller, 'chat', long, limited.key), 429],
     ] as const;
     for (const [answer, status] of rejections) expect(answer.status).toBe(status);
     // The error of an accepted job belongs to the job.
     expect((await paint(caller.key, { prompt: '[[fail:422]] a failure' })).status).toBe(400);
-    // Estimates, reads and requests without a key are not in the list.
+    // Estimates, counts, reads and requests without a key are not in the list.
+    expect((await send(caller, 'messages/count_tokens', { model: 1 })).status).toBe(400);
     expect((await send(caller, 'chat/estimate', long)).status).toBe(400);
     expect((await gateway.call('/api/v1/studio/jobs/job_1', { key: caller.key })).status).toBe(404);
     expect((await gateway.call('/api/v1/chat', { key: null, body: long })).status).toBe(401);
 
-    const all = await listed(caller, 8);
+    const all = await listed(caller, 9);
     expect(JSON.stringify(all)).not.toMatch(/secret words|hello|two words|pier/);
     expect(
       all.data.map(({ kind, status, model, error }) => [
@@ -249,6 +254,7 @@ describe('GET /requests', () => {
         error?.field,
       ]),
     ).toEqual([
+      ['chat', 'rejected', null, 'Rate limit exceeded. Please slow down.', 429, null],
       ['embedding', 'rejected', null, 'UNKNOWN_MODEL', 404, 'model'],
       ['studio', 'rejected', null, 'INVALID_REQUEST', 400, 'numImages'],
       ['studio', 'rejected', null, 'FORBIDDEN', 403, null],
@@ -278,7 +284,7 @@ describe('GET /requests', () => {
       metadata: { team: 'a' },
       createdAt: expect.stringMatching(/Z$/),
     });
-    expect(all.data[2]).toMatchObject({
+    expect(all.data[3]).toMatchObject({
       path: '/api/v1/studio/image/generate',
       keyId: second.keyId,
       durationMs: expect.any(Number),
@@ -293,8 +299,8 @@ describe('GET /requests', () => {
       ['kind=studio&status=completed', () => false],
       ['model=gpt-4o', ({ model }) => model === 'gpt-4o'],
       ['provider=openai', (row) => !isRejected(row)],
-      [`keyId=${second.keyId}`, (_, index) => index === 2],
-      ['metadata[team]=a', (_, index) => index === 7],
+      [`keyId=${second.keyId}`, (_, index) => index === 3],
+      ['metadata[team]=a', (_, index) => index === 8],
       ['before=2026-01-01T00:00:00Z', () => false],
     ];
     for (const [query, isShown] of filters) {
@@ -318,8 +324,14 @@ describe('GET /requests', () => {
     expect(await list(other)).toMatchObject({ data: [], hasMore: false });
     const chatOnly = await gateway.newKey({ scopes: ['chat'] }, other.key);
     expect(await list(other, '', chatOnly.key)).toMatchObject({ error: 'FORBIDDEN' });
-    for (const row of [all.data[0], streamed]) {
-      const one = `/api/v1/requests/${row?.id}`;
+    const newest = all.data[0];
+    for (const [id, row] of [
+      [newest?.id, newest],
+      [newest?.requestId, newest],
+      [streamed?.id, streamed],
+      [streamed?.requestId, streamed],
+    ] as const) {
+      const one = `/api/v1/requests/${id}`;
       const own = await gateway.call<{ data: RequestRow }>(one, { key: caller.key });
       expect(own.body.data).toEqual(row);
       const foreign = await gateway.call(one, { key: other.key });

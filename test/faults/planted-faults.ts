@@ -1089,6 +1089,13 @@ const access: Fault[] = [
     tests: [requestList],
   },
   {
+    name: 'rejected counts of tokens are in the list of requests',
+    file: 'api/middleware/record-rejections.ts',
+    original: "|| !errors.includes('INSUFFICIENT_CREDITS')",
+    planted: '|| errors.length === 0',
+    tests: [requestList],
+  },
+  {
     name: 'any text counts as the name of a model',
     file: 'api/middleware/record-rejections.ts',
     original: 'modelPattern.test(model)',

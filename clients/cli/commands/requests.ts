@@ -46,7 +46,9 @@ export function createRequestsCommand(): Command {
     columns,
   });
   addAction({
-    command: requests.command('get <id>').description('show a request'),
+    command: requests
+      .command('get <id>')
+      .description('show a request by its id, or by the request id of its response'),
     path: (id) => `/requests/${id}`,
     text: (request) =>
       formatList(

@@ -45,6 +45,14 @@ describeInBrowser('the account in the console', () => {
     await page.getByText('The request is not valid.').waitFor();
     await page.getByText('Field: max_tokens.').waitFor();
     await expectAccessible(page);
+    const { body } = await gateway.call<{ data: { requestId: string }[] }>(
+      '/api/v1/requests?status=rejected&kind=chat',
+      { key },
+    );
+    await page.keyboard.press('Control+k');
+    await page.getByLabel('Search', { exact: true }).fill(body.data[0]?.requestId ?? '');
+    await page.getByRole('option', { name: 'Chat · gpt-4o · rejected' }).click();
+    await page.getByRole('heading', { name: 'Chat request' }).waitFor();
     await page.getByRole('link', { name: 'Replay in the playground' }).click();
     await page.getByLabel('Your message').waitFor();
     expect(new URL(page.url()).search).toBe('?model=gpt-4o');

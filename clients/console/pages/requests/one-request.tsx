@@ -1,7 +1,6 @@
 /** Page of one request: its figures, its error, and a link to the playground. */
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
-import { unwrap, api, type Schemas } from '../../gateway/client.ts';
 import { useSessionKey } from '../../gateway/session.ts';
 import { Credits } from '../../parts/amounts.tsx';
 import { DescriptionList } from '../../parts/description-list.tsx';
@@ -10,21 +9,17 @@ import { State } from '../../parts/state.tsx';
 import { ErrorMessage, Loading } from '../../parts/states.tsx';
 import { DateTime, formatDuration } from '../../parts/times.tsx';
 import { keysQuery } from '../keys/key-query.ts';
-import { formatTokens, requestKinds } from './requests.tsx';
-
-type RequestRecord = Schemas['RequestRecord'];
-
-/** Time between two reads of a chat that runs, in milliseconds. */
-const runningRefreshMs = 2000;
+import {
+  findPlayground,
+  formatTokens,
+  requestKinds,
+  requestQuery,
+  type RequestRecord,
+} from './request-query.ts';
 
 /** Shows the page of a request. */
 export default function OneRequest({ id }: { id: string }) {
-  const { data, error } = useQuery({
-    queryKey: ['request', id],
-    queryFn: () => unwrap(api.GET('/api/v1/requests/{id}', { params: { path: { id } } })),
-    refetchInterval: ({ state }) =>
-      state.data?.data.status === 'running' ? runningRefreshMs : false,
-  });
+  const { data, error } = useQuery(requestQuery(id));
   return (
     <>
       <p className="back">
@@ -70,15 +65,6 @@ function RequestSections({ request }: { request: RequestRecord }) {
       </div>
     </>
   );
-}
-
-/** Returns the page of the playground for the kind of a request; null if there is none. */
-function findPlayground({ kind, model, path }: RequestRecord): string | null {
-  if (kind === 'chat')
-    return `/playground/chat${model === null ? '' : `?model=${encodeURIComponent(model)}`}`;
-  const [, form] = /^\/api\/v1\/studio\/([\w/-]+)$/.exec(path ?? '') ?? [];
-  if (form === undefined) return null;
-  return form === 'bulk' ? '/bulk' : `/playground/${form}`;
 }
 
 function Details({ request }: { request: RequestRecord }) {

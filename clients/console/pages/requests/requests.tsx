@@ -1,10 +1,10 @@
 /** Requests page: chats, embeddings and rejected requests, newest first. */
 import { useQuery } from '@tanstack/react-query';
 import { Link } from 'wouter';
-import { unwrap, api, type Schemas } from '../../gateway/client.ts';
+import { unwrap, api } from '../../gateway/client.ts';
 import { usePages } from '../../gateway/pages.ts';
 import { useSessionKey } from '../../gateway/session.ts';
-import { compactNumber, Credits } from '../../parts/amounts.tsx';
+import { Credits } from '../../parts/amounts.tsx';
 import { FilterBar } from '../../parts/filter-bar.tsx';
 import { toOptions } from '../../parts/fields.tsx';
 import { pickValues, useQueryString } from '../../parts/query-string.ts';
@@ -14,8 +14,13 @@ import { RelativeTime, formatDuration } from '../../parts/times.tsx';
 import { KeyFilter, TagFilter, readTag } from '../job/job-filters.tsx';
 import { JobList } from '../job/job-list.tsx';
 import { chatModelsQuery } from '../models/chat-models-query.ts';
-
-type RequestRecord = Schemas['RequestRecord'];
+import {
+  formatEndpoint,
+  formatTokens,
+  requestKinds,
+  runningRefreshMs,
+  type RequestRecord,
+} from './request-query.ts';
 
 /** Filter of the list, as query parameters of the API. */
 type RequestFilter = Partial<Pick<RequestRecord, 'kind' | 'status' | 'keyId'>> & {
@@ -30,9 +35,6 @@ const filterNames = ['kind', 'status', 'model', 'keyId', 'after', 'before'] as c
 const moreFilterNames = ['keyId', 'tag', 'after', 'before'] as const;
 const statuses = ['running', 'completed', 'failed', 'canceled', 'rejected'] as const;
 const titles = ['Model', 'Tokens', 'Status', 'Duration', 'Credits', 'Created'] as const;
-
-/** Names of the kinds of requests. */
-export const requestKinds = { chat: 'Chat', embedding: 'Embedding', studio: 'Studio' } as const;
 
 /** Shows the requests page. */
 export default function Requests() {
@@ -76,6 +78,7 @@ function RequestList({ filter }: { filter: RequestFilter }) {
           params: { query: { ...filter, limit: pageSize, ...cursor } },
         }),
       ),
+    refreshMs: (items) => items.some(({ status }) => status === 'running') && runningRefreshMs,
   });
   const isFiltered = Object.keys(filter).length > 0;
   return (
@@ -119,14 +122,4 @@ function RequestRow({ request }: { request: RequestRecord }) {
       </span>
     </Link>
   );
-}
-
-/** Formats the endpoint of a rejected request, e.g. `POST /studio/video/generate`. */
-const formatEndpoint = ({ path }: RequestRecord): string =>
-  path === null ? '–' : `POST ${path.replace('/api/v1', '')}`;
-
-/** Formats the tokens of a request, e.g. `120 → 34`. */
-export function formatTokens({ inputTokens, outputTokens }: RequestRecord): string {
-  if (inputTokens === null) return '–';
-  return `${compactNumber.format(inputTokens)} → ${compactNumber.format(outputTokens ?? 0)}`;
 }
