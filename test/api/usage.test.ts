@@ -1,6 +1,7 @@
 import { describe, expect, it } from 'vitest';
 import type { z } from 'zod';
 import type { accountSchema, usageRecord } from '../../api/endpoints/usage.ts';
+import { createRequestReads } from '../../request-log/request-records.ts';
 import { createRejectedRequests } from '../../request-log/rejected-requests.ts';
 import { postChat } from '../chat/raw-chat.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
@@ -214,6 +215,8 @@ describe('GET /requests', () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const second = await gateway.newKey({ scopes: ['usage:read'] }, caller.key);
     const limited = await gateway.newKey({ rateLimit: 1 }, caller.key);
+    const long = { model: 'gpt-4o', messages: say('x'), max_tokens: -1 };
+    expect((await send(caller, 'chat', long)).status).toBe(400);
     const stream = await postChat(gateway, caller, {
       body: { model: 'gpt-4o', messages: say('hello'), stream: true, metadata: { team: 'a' } },
     });
@@ -223,7 +226,6 @@ describe('GET /requests', () => {
     const failing = { model: 'gpt-4o', messages: say('[[fail:400;message=secret words]] x') };
     expect((await send(caller, 'chat', failing)).status).toBe(400);
     // Rejected: an invalid field, an unknown model, a missing scope, an invalid number, a rate limit.
-    const long = { model: 'gpt-4o', messages: say('x'), max_tokens: -1 };
     const rejections = [
       [await send(caller, 'chat', long), 400],
       [await send(caller, 'chat/completions', { model: 'none/such', messages: say('x') }), 400],
@@ -242,7 +244,7 @@ describe('GET /requests', () => {
     expect((await gateway.call('/api/v1/studio/jobs/job_1', { key: caller.key })).status).toBe(404);
     expect((await gateway.call('/api/v1/chat', { key: null, body: long })).status).toBe(401);
 
-    const all = await listed(caller, 9);
+    const all = await listed(caller, 10);
     expect(JSON.stringify(all)).not.toMatch(/secret words|hello|two words|pier/);
     expect(
       all.data.map(({ kind, status, model, error }) => [
@@ -263,8 +265,9 @@ describe('GET /requests', () => {
       ['chat', 'failed', 'gpt-4o', 'PROVIDER_REJECTED_INPUT', null, null],
       ['embedding', 'completed', 'text-embedding-3-small', undefined, undefined, undefined],
       ['chat', 'completed', 'gpt-4o', undefined, undefined, undefined],
+      ['chat', 'rejected', 'gpt-4o', 'INVALID_REQUEST', 400, 'max_tokens'],
     ]);
-    const streamed = all.data.at(-1);
+    const streamed = all.data.at(-2);
     expect(streamed).toEqual({
       id: expect.stringMatching(/^chat_/),
       kind: 'chat',
@@ -318,6 +321,22 @@ describe('GET /requests', () => {
       query = `?limit=3&cursor=${page.nextCursor}`;
     }
     expect(paged).toEqual(all.data);
+
+    // A page that reads only three chats or fewer leads to the next one.
+    const { pool } = gateway.api.services;
+    for (const scannedMax of [1, 2, 3]) {
+      const reads = createRequestReads(pool, scannedMax);
+      const read: string[] = [];
+      let cursor: string | undefined;
+      do {
+        const filter = { model: 'gpt-4o', limit: 2, cursor };
+        const page = await reads.page(caller.organizationId, filter);
+        read.push(...page.records.map(({ id }) => id));
+        cursor = page.nextCursor ?? undefined;
+      } while (cursor !== undefined);
+      const expected = all.data.filter(({ model }) => model === 'gpt-4o').map(({ id }) => id);
+      expect([scannedMax, read]).toEqual([scannedMax, expected]);
+    }
 
     // Another organization sees none of them, and needs the scope.
     const other = await gateway.newCaller({ credits: 0 });

@@ -1096,6 +1096,20 @@ const access: Fault[] = [
     tests: [requestList],
   },
   {
+    name: 'the list of requests ends where a page has read its maximum of chats',
+    file: 'request-log/request-records.ts',
+    original: 'if (!end) return { records: page, nextCursor };',
+    planted: 'if (!end || end.id) return { records: page, nextCursor };',
+    tests: [requestList],
+  },
+  {
+    name: 'rejected requests behind the chats of a page are listed twice',
+    file: 'request-log/request-records.ts',
+    original: 'records: page.filter(isRead)',
+    planted: 'records: page.filter((row) => isRead(row) || true)',
+    tests: [requestList],
+  },
+  {
     name: 'any text counts as the name of a model',
     file: 'api/middleware/record-rejections.ts',
     original: 'modelPattern.test(model)',

@@ -30,7 +30,14 @@ export function JobList<Line extends { createdAt: string }>(props: JobListProps<
   useListKeys();
   if (error) return <ErrorMessage error={error} />;
   if (!items) return <Loading />;
-  if (items.length === 0) return children;
+  if (items.length === 0) {
+    return (
+      <>
+        {children}
+        <ShowMore {...pages} />
+      </>
+    );
+  }
   return (
     <>
       <div className={firstTitle === '' ? 'job-list' : 'job-list named'}>
