@@ -20,6 +20,8 @@ export const graph: Readonly<Record<string, Edge>> = {
   providers: { value: ['domain', 'platform', 'storage'] },
   ledger: { value: ['domain', 'platform', 'storage'] },
   identity: { value: ['domain', 'platform', 'ledger'] },
+  // The list of requests: rejected ones, and the chats of the ledger's rows.
+  'request-log': { value: ['domain', 'platform'] },
   chat: { value: ['domain', 'platform', ...subjects, 'identity'] },
   studio: { value: ['domain', 'platform', ...subjects, 'identity', 'studio/executions'] },
   // One mechanism for all kinds of executions, which knows none of them.
@@ -27,7 +29,9 @@ export const graph: Readonly<Record<string, Edge>> = {
     value: ['domain', 'platform'],
     beside: ['jobs', 'bulk', 'pipelines', 'requests', 'capabilities', 'models'],
   },
-  process: { value: ['domain', 'platform', ...subjects, 'identity', 'chat', 'studio'] },
+  process: {
+    value: ['domain', 'platform', ...subjects, 'identity', 'chat', 'studio', 'request-log'],
+  },
   activities: { value: ['domain', 'platform', ...subjects, 'chat', 'studio', 'process'] },
   workflows: { value: ['domain'], type: ['activities', 'providers'] },
   api: {
@@ -38,6 +42,7 @@ export const graph: Readonly<Record<string, Edge>> = {
       'identity',
       'chat',
       'studio',
+      'request-log',
       'process',
       'activities',
     ],

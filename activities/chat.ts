@@ -108,7 +108,7 @@ async function reserve(ledger: ChatLedger, reservation: ChatReserve): Promise<nu
 }
 
 function buildReservation(
-  { organizationId, keyId, models: [first], stream, requestId, metadata }: ChatOrder,
+  { organizationId, keyId, models: [first], stream, requestId, metadata, body }: ChatOrder,
   { id, claim, ttlMs }: ChatIdentity & { ttlMs: number },
   { amounts }: CandidatesDraft,
 ): ChatReserve {
@@ -119,7 +119,15 @@ function buildReservation(
     ...amounts,
     ttlMs,
     ...(claim && { claim: { key: claim.key, holder: claim.holder } }),
-    chat: { keyId, model, provider, streamed: stream, requestId, ...(metadata && { metadata }) },
+    chat: {
+      keyId,
+      model,
+      provider,
+      streamed: stream,
+      requestId,
+      ...(body.embedding && { embedding: true }),
+      ...(metadata && { metadata }),
+    },
   };
 }
 

@@ -8,6 +8,7 @@ import { hasRunningWorkflow } from '../studio/executions/workflow-state.ts';
 import { createStuckJobs } from '../studio/jobs/stuck-jobs.ts';
 import { createLedgerReads } from '../ledger/ledger-reads.ts';
 import { createUsageReads } from '../ledger/usage-records.ts';
+import { createRequestReads } from '../request-log/request-records.ts';
 import { createReadProviderFigures } from '../providers/provider-figures.ts';
 import { createProviderPauses } from '../providers/provider-pauses.ts';
 import type { ChatService } from '../activities/chat.ts';
@@ -106,6 +107,7 @@ export function compose(deps: AppDeps, documents: Documents) {
     keys: createKeys(pool, config.KEY_PEPPER),
     prices: createPriceList(config),
     usageReads: createUsageReads(pool),
+    requestReads: createRequestReads(pool),
     ...createOperatorServices(deps, relays),
   };
 }

@@ -3,6 +3,7 @@ import type { RouterContext } from '@koa/router';
 import type Koa from 'koa';
 import type { Caller } from '../identity/access.ts';
 import type { Operator } from '../identity/operators.ts';
+import type { GatewayError } from '../domain/errors.ts';
 import type { ErrorFormat } from '../domain/error-bodies.ts';
 import type { ExceededLimit } from '../platform/shares.ts';
 
@@ -38,6 +39,10 @@ export interface RequestState {
   isConstant?: true;
   /** Functions to run when the response has closed. */
   closings?: (() => void)[];
+  /** Model that the body of the request names. */
+  requestedModel?: string;
+  /** Records that the request was rejected. Absent once its chat or job was accepted. */
+  recordRejection?: ((error: GatewayError) => void) | undefined;
   /** Ends the turn of a read before a wait. */
   endTurn?: () => void;
   /** Error format of the SDK or of the endpoint; by default `service`. */

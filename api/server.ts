@@ -119,6 +119,7 @@ export async function startApi(options: ApiOptions): Promise<Api> {
       // database pool closes.
       await chat.waitUntilIdle();
       await chat.close();
+      await services.rejectedRequests.flush();
       await metricsServer?.close();
       await resources.close();
     },

@@ -8,7 +8,7 @@ import {
   settleResult,
 } from '../domain/credits.ts';
 import { sql } from 'slonik';
-import { assert } from '../domain/errors.ts';
+import { assert, type ErrorCode } from '../domain/errors.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import { createApplyOperation } from '../ledger/ledger.ts';
@@ -56,6 +56,8 @@ export interface ChatReserve extends ReserveAmounts {
     model: string;
     provider: string;
     streamed: boolean;
+    /** True for a request for embeddings. */
+    embedding?: true;
     requestId: string;
     metadata?: Record<string, string>;
   };
@@ -93,6 +95,10 @@ export interface ChatSettle {
   /** Reasoning tokens among the output tokens; 0 by default. */
   reasoningTokens?: number;
   countedBy: 'provider' | 'gateway' | null;
+  /** Time from the reservation to the first output of a stream, in milliseconds. */
+  firstTokenMs?: number;
+  /** Code of the error with which the chat failed. */
+  errorCode?: ErrorCode;
   servedBy: ServedBy;
 }
 

@@ -3,7 +3,7 @@
  * settles the credits before the answer ends.
  */
 import { creditsFromMicro } from '../domain/credits.ts';
-import { GatewayError } from '../domain/errors.ts';
+import { GatewayError, type ErrorCode } from '../domain/errors.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import {
@@ -74,6 +74,9 @@ export class ChatRun implements CheckpointedChat {
   readonly #cancellation = new AbortController();
   readonly #meter = new TextMeter();
   #reader: AnswerReader | null = null;
+  readonly #startedAtMs = performance.now();
+  /** Time from the start of the run to the first output of a stream. */
+  #firstTokenMs: number | undefined;
   #hasDelivered = false;
   #hasCallerLeft = false;
   #hasEnded = false;
@@ -143,7 +146,7 @@ export class ChatRun implements CheckpointedChat {
       return answer;
     } catch (error) {
       this.#cancellation.abort();
-      await this.#end(this.#hasCallerLeft ? 'left' : 'failed');
+      await this.#end(this.#hasCallerLeft ? 'left' : 'failed', error);
       throw this.#hasCallerLeft ? callerLeftError(error) : error;
     }
   }
@@ -168,7 +171,7 @@ export class ChatRun implements CheckpointedChat {
       await this.#end('complete');
     } catch (error) {
       this.#cancellation.abort();
-      await this.#end(isDelivering || this.#hasCallerLeft ? 'left' : 'broken');
+      await this.#end(isDelivering || this.#hasCallerLeft ? 'left' : 'broken', error);
       throw this.#hasCallerLeft && !isDelivering ? callerLeftError(error) : error;
     }
   }
@@ -231,7 +234,10 @@ export class ChatRun implements CheckpointedChat {
     const output = steps.map(({ outputText }) => outputText).join('');
     if (output === '') return;
     this.#outputTimer?.refresh();
-    if (!this.#hasDelivered) this.#parts.checkpoints.advanceCheckpoint(this);
+    if (!this.#hasDelivered) {
+      this.#firstTokenMs = Math.round(performance.now() - this.#startedAtMs);
+      this.#parts.checkpoints.advanceCheckpoint(this);
+    }
     this.#hasDelivered = true;
     this.#meter.add(output);
   }
@@ -252,8 +258,11 @@ export class ChatRun implements CheckpointedChat {
     };
   }
 
-  /** Settles the chat, and waits until it is settled. Only the first call has an effect. */
-  async #end(end: ChatEnd): Promise<void> {
+  /**
+   * Settles the chat, and waits until it is settled. Only the first call has an effect. `error` is the
+   * reason of a failure.
+   */
+  async #end(end: ChatEnd, error?: unknown): Promise<void> {
     if (this.#hasEnded) return;
     this.#hasEnded = true;
     clearTimeout(this.#outputTimer);
@@ -268,6 +277,8 @@ export class ChatRun implements CheckpointedChat {
       servedBy,
       amountMicro: priceMicro,
       reason: `chat ${end}`,
+      ...(this.#firstTokenMs !== undefined && { firstTokenMs: this.#firstTokenMs }),
+      ...((end === 'failed' || end === 'broken') && { errorCode: findErrorCode(error) }),
       ...billing,
     });
     this.#bill = { ...billing, amountMicro: chargedMicro, priceMicro };
@@ -283,6 +294,9 @@ export class ChatRun implements CheckpointedChat {
     logger.error({ chatId: id, model, reported, ...billing }, 'chat.usage_capped');
   }
 }
+
+const findErrorCode = (error: unknown): ErrorCode =>
+  error instanceof GatewayError ? error.code : 'Internal server error';
 
 function callerLeftError(cause: unknown): GatewayError {
   return new GatewayError('CANCELED', 'The caller disconnected.', { cause });

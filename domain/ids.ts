@@ -11,6 +11,7 @@ const prefixes = {
   user: 'usr',
   key: 'key',
   request: 'req',
+  rejectedRequest: 'rej',
   upload: 'file',
   notice: 'ntc',
   operator: 'opr',
@@ -29,6 +30,10 @@ export function newId(kind: IdKind): string {
 export function firstIdAt(kind: IdKind, timeMs: number): string {
   return `${prefixes[kind]}_${timeMs.toString(16).padStart(12, '0')}`;
 }
+
+/** Returns the time at which an id was created, in Unix ms. */
+export const timeOfId = (id: string): number =>
+  parseInt(id.replace(/^[a-z]+_/, '').slice(0, 12), 16);
 
 /** Returns the pattern that all ids of this kind match. */
 export function idPattern(kind: IdKind): RegExp {

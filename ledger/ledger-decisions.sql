@@ -78,6 +78,7 @@ BEGIN
     ELSE
       r.key_id := chat->>'keyId'; r.model := chat->>'model'; r.provider := chat->>'provider';
       r.streamed := chat->'streamed'; r.request_id := chat->>'requestId'; r.metadata := chat->'metadata';
+      r.embedding := chat->'embedding';
       r.input_tokens := 0; r.output_tokens := 0; r.checkpoint_micro := 0;
     END IF;
     r.id := operation->>'id'; r.organization_id := a.organization_id; r.kind := operation->>'kind';
@@ -94,7 +95,7 @@ END $$;
 -- Properties of a Studio operation: {organizationId, id, to: charged|released, amount?, reason,
 -- job?: {status, outputs?, error?, artifacts?}}.
 -- Properties of a chat operation: {organizationId, id, to, amount?, reason, inputTokens,
--- outputTokens, countedBy, model?, provider?}. `model` and `provider` are those that were called
+-- outputTokens, countedBy, model?, provider?, firstTokenMs?, errorCode?}. `model` and `provider` are those that were called
 -- most recently.
 -- The amount is charged in full, also beyond the reservation, and may make the balance negative:
 -- balance and limits decide at the reservation only (docs/decisions/0010).
@@ -122,6 +123,7 @@ BEGIN
       r.cached_input_tokens := operation->'cachedInputTokens'; r.cache_write_tokens := operation->'cacheWriteTokens';
       r.reasoning_tokens := operation->'reasoningTokens';
       r.counted_by := operation->>'countedBy';
+      r.first_token_ms := operation->'firstTokenMs'; r.error_code := operation->>'errorCode';
       r.model := coalesce(operation->>'model', r.model); r.provider := coalesce(operation->>'provider', r.provider);
     END IF;
     key := 'settle:' || r.id; kind := CASE WHEN is_charge THEN 'charge' ELSE 'release' END;

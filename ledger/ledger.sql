@@ -87,7 +87,7 @@ BEGIN
       model = excluded.model, provider = excluded.provider, input_tokens = excluded.input_tokens,
       output_tokens = excluded.output_tokens, cached_input_tokens = excluded.cached_input_tokens,
       cache_write_tokens = excluded.cache_write_tokens, reasoning_tokens = excluded.reasoning_tokens,
-      counted_by = excluded.counted_by;
+      counted_by = excluded.counted_by, first_token_ms = excluded.first_token_ms, error_code = excluded.error_code;
   INSERT INTO ledger_entry SELECT * FROM unnest(entries);
   IF operations @? '$[*].chat.metadata' THEN
     INSERT INTO metadata_pair (organization_id, name, value, created_at, id)

@@ -18,7 +18,8 @@ import { isNewer, oldestServedRelease, release } from './release.ts';
 const migrationsDirectory = new URL('./migrations/', import.meta.url);
 const root = new URL('../', import.meta.url);
 /** Glob pattern of the files that contain functions and views. */
-const functionFiles = '{chat,identity,ledger,platform,providers,storage,studio,webhooks}/**/*.sql';
+const functionFiles =
+  '{chat,identity,ledger,platform,providers,request-log,storage,studio,webhooks}/**/*.sql';
 /** SQL file. */
 export interface SqlSource {
   name: string;

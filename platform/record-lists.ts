@@ -82,6 +82,9 @@ export function buildPage<Row extends { createdAtMicros: number }>(
   const page = rows.slice(0, limit);
   const last = page.at(-1);
   if (!last || rows.length <= limit) return { page, nextCursor: null };
-  const cursor = Buffer.from(`${last.createdAtMicros}.${idOf(last)}`).toString('base64url');
-  return { page, nextCursor: cursor };
+  return { page, nextCursor: toCursor(last.createdAtMicros, idOf(last)) };
 }
+
+/** Returns the cursor of the page that follows a row. */
+export const toCursor = (createdAtMicros: number, id: string): string =>
+  Buffer.from(`${createdAtMicros}.${id}`).toString('base64url');

@@ -38,6 +38,7 @@ import { createArtifactStore, observeArtifacts } from '../storage/artifacts.ts';
 import { buildDisposition } from '../storage/file-names.ts';
 import { createStoredFiles } from '../storage/stored-files.ts';
 import { observeStorage, openStorage } from '../storage/open-storage.ts';
+import { createRejectedRequests } from '../request-log/rejected-requests.ts';
 import { createUsageSums } from '../ledger/usage-sums.ts';
 import { createAcceptFile } from '../storage/picture-conversion.ts';
 import { createUploads } from '../storage/uploads.ts';
@@ -130,6 +131,7 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
     }),
     telemetry,
     webhooks: createWebhooks(pool),
+    rejectedRequests: createRejectedRequests(pool, logger),
     accountNotices: createAccountNotices(pool),
     signingSecrets: createSigningSecrets(pool, config.WEBHOOK_SIGNING_SECRET),
     logger,

@@ -91,6 +91,7 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
     await services.pool.query(command`DELETE FROM rate_window
       WHERE started_at < clock_timestamp() - interval '1 hour'`);
   });
+  await step('rejected requests', () => services.rejectedRequests.sweep());
   await step('account notices', () => services.accountNotices.createDue());
   await step('reservations', async () => {
     const { skipped, ...decisions } = await sweepReservations(deps);

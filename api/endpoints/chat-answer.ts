@@ -166,6 +166,7 @@ async function beginChat(call: ChatCall, services: Services): Promise<AnsweredCh
     const order = await completeOrder(incoming, models, services);
     const identity = { id: claim.subjectId, claim: claim.id };
     const { run: chat, answer, stream } = await services.chat.open(order, identity);
+    ctx.state.recordRejection = undefined;
     // From now on, the reservation keeps other requests from using the Idempotency-Key.
     claim.stopRenewal();
     watchDisconnect(ctx, chat);

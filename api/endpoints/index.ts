@@ -40,6 +40,7 @@ import { studioJobs } from './studio-jobs.ts';
 import { studioModels } from './studio-models.ts';
 import { resumePipelines, studio } from './studio.ts';
 import { uploads } from './file-uploads.ts';
+import { requests } from './requests.ts';
 import { usageSummary } from './usage-summary.ts';
 import { usage } from './usage.ts';
 import { webhookSecret, webhookTest } from './webhook-secret.ts';
@@ -69,6 +70,7 @@ export const endpoints: readonly Endpoint[] = [
   ...sessionEndpoints,
   ...usage,
   ...usageSummary,
+  ...requests,
   ...organizations,
   ...users,
   ...keys,

@@ -9,6 +9,7 @@ import { isStorable } from '../../domain/json.ts';
 import type { Composition } from '../composition.ts';
 import type { Context, RequestState } from '../context.ts';
 import type { Operator } from '../../identity/operators.ts';
+import { findRequestKind, recordRejections } from '../middleware/record-rejections.ts';
 import { authenticate, parseBearerKey } from '../middleware/authenticate.ts';
 import { authorize, throwIfViewer } from '../../identity/access.ts';
 import { readJson } from '../http/json-body.ts';
@@ -34,6 +35,8 @@ export function createRouter(
     ];
     // Chat responses are not compressed, so that each token is sent immediately.
     if (endpoint.scope !== 'chat') middlewares.unshift(encodeJson);
+    const kind = findRequestKind(endpoint);
+    if (kind) middlewares.unshift(recordRejections(endpoint, kind, services));
     middlewares.unshift(setErrorFormat(endpoint));
     router.register(path, [method], middlewares);
   }

@@ -60,6 +60,7 @@ export async function startRequest(
       signal: closedSignal(ctx),
     };
     const job = await startJob(submission, services);
+    ctx.state.recordRejection = undefined;
     if (job.replayed) {
       ctx.set('Idempotent-Replayed', 'true');
       files.discard();

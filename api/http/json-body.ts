@@ -7,6 +7,7 @@ import { parseExact } from '../../domain/exact-numbers.ts';
 import { findUnstorable, isRecord, isStorable } from '../../domain/json.ts';
 import { runInTurn } from '../../platform/work-turns.ts';
 import type { Context } from '../context.ts';
+import { noteModel } from '../middleware/record-rejections.ts';
 import { readChunks } from './connections.ts';
 import { countBytes, findOwner } from '../middleware/request-shares.ts';
 
@@ -233,12 +234,16 @@ export async function readJson(
   }
   const meter = new JsonMeter(valuesMax);
   const bytes = await readBody(ctx, bytesMax, (chunk) => meter.count(chunk));
-  if (bytes.length <= oneStepBytesMax)
-    return checkStorable(parseObject(decodeUtf8(bytes), exactFields), repair);
+  if (bytes.length <= oneStepBytesMax) {
+    const body = checkStorable(parseObject(decodeUtf8(bytes), exactFields), repair);
+    noteModel(ctx, body);
+    return body;
+  }
   const owner = findOwner(ctx);
   const text = await runInTurn(owner, () => decodeUtf8(bytes));
   const value = await runInTurn(owner, () => parseObject(text, exactFields));
   await runInTurn(owner, () => checkStorable(value, repair));
+  noteModel(ctx, value);
   await serveOtherRequests();
   return value;
 }

@@ -46,6 +46,7 @@ export async function sendKeptAlive(
       yield* typeof late.body === 'string' ? [late.body] : late.body;
     } catch (error) {
       const failure = toGatewayError(error);
+      ctx.state.recordRejection?.(failure);
       logger.error({ error, code: failure.code }, 'request.failed_late');
       const body = errorFormatters[errorFormat](failure, requestId);
       yield `${failure.code}: ${failure.message}\n${JSON.stringify(body)}\n`;

@@ -6,6 +6,7 @@ import type { RequestFiles } from '../../storage/inputs/recordings.ts';
 import type { Context } from '../context.ts';
 import { parseIdempotencyKey } from './request-headers.ts';
 import { formTimeoutMs, startBodyTimers } from './connections.ts';
+import { noteModel } from '../middleware/record-rejections.ts';
 import { countBytes } from '../middleware/request-shares.ts';
 
 /** Fields and files that a form may contain, and their limits. */
@@ -217,6 +218,7 @@ async function parseForm<Stored>(
   ctx.req.pipe(parser);
   try {
     await parsed;
+    noteModel(ctx, Object.fromEntries(texts));
     const files = await Promise.all(storedFiles);
     return { texts: Object.fromEntries(texts), files };
   } catch (error) {

@@ -1,7 +1,7 @@
 /** Converts thrown errors to error responses (spec §7). */
 import { Readable } from 'node:stream';
 import { ServiceError } from '@temporalio/client';
-import { GatewayError } from '../../domain/errors.ts';
+import { GatewayError, type ErrorCode } from '../../domain/errors.ts';
 import { createSuggester } from '../../domain/field-messages.ts';
 import { isDatabaseUnavailable } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
@@ -101,12 +101,18 @@ export function toGatewayError(error: unknown): GatewayError {
   return new GatewayError('Internal server error', undefined, { cause: error });
 }
 
-function sendError(ctx: Context, error: GatewayError): void {
-  const { errorFormat = 'service', requestId } = ctx.state;
+/** Returns the HTTP status of an error in the format of the request. */
+export function findStatus(ctx: Context, code: ErrorCode): number {
   // The specification (§4.1) has 400 for an unknown model at its path of chat completions; below `/v1`,
   // the base URL of SDKs, it is the 404 that their programs expect.
   const isSpecified = ctx.path.startsWith('/api/v1/chat/') && !ctx.state.isSdkPath;
-  ctx.status = getStatus(error.code, isSpecified ? 'service' : errorFormat);
+  const { errorFormat = 'service' } = ctx.state;
+  return getStatus(code, isSpecified ? 'service' : errorFormat);
+}
+
+function sendError(ctx: Context, error: GatewayError): void {
+  const { errorFormat = 'service', requestId } = ctx.state;
+  ctx.status = findStatus(ctx, error.code);
   if (error.retryAfterSeconds !== undefined)
     ctx.set('Retry-After', String(error.retryAfterSeconds));
   if (error.code === 'Unauthorized') ctx.set('WWW-Authenticate', 'Bearer');

@@ -13,6 +13,7 @@ import { createFilesCommand } from './commands/files.ts';
 import { createJobsCommand } from './commands/jobs.ts';
 import { createKeysCommand } from './commands/keys.ts';
 import { createPipelineCommands } from './commands/pipeline.ts';
+import { createRequestsCommand } from './commands/requests.ts';
 import { createStudioCommands } from './commands/studio.ts';
 import { createTranscribeCommand } from './commands/transcribe.ts';
 import { createUsageCommand } from './commands/usage.ts';
@@ -43,6 +44,7 @@ const commands = [
   createJobsCommand(),
   createFilesCommand(),
   createKeysCommand(),
+  createRequestsCommand(),
   createUsageCommand(),
   createAdminCommand(),
 ];

@@ -16,6 +16,8 @@ const Pipelines = lazyPage(() => import('./pages/playground/pipelines.tsx'));
 const Chat = lazyPage(() => import('./pages/playground/chat.tsx'));
 const Jobs = lazyPage(() => import('./pages/job/jobs.tsx'));
 const OneJob = lazyPage(() => import('./pages/job/one-job.tsx'));
+const Requests = lazyPage(() => import('./pages/requests/requests.tsx'));
+const OneRequest = lazyPage(() => import('./pages/requests/one-request.tsx'));
 const Bulk = lazyPage(() => import('./pages/bulk/bulk.tsx'));
 const OneBulk = lazyPage(() => import('./pages/bulk/one-bulk.tsx'));
 const Files = lazyPage(() => import('./pages/files/files.tsx'));
@@ -110,6 +112,8 @@ function Pages() {
           <Route path="/playground/*?">{(params) => <Playground name={params['*'] ?? ''} />}</Route>
           <Route path="/jobs" component={Jobs} />
           <Route path="/jobs/:jobId">{({ jobId }) => <OneJob key={jobId} jobId={jobId} />}</Route>
+          <Route path="/requests" component={Requests} />
+          <Route path="/requests/:id">{({ id }) => <OneRequest key={id} id={id} />}</Route>
           <Route path="/bulk" component={Bulk} />
           <Route path="/bulk/:bulkId">
             {({ bulkId }) => <OneBulk key={bulkId} bulkId={bulkId} />}

@@ -26,6 +26,8 @@ import {
   type FileFilter,
   type Items,
   type JobFilter,
+  type RequestFilter,
+  type RequestRecord,
   type StoredFile,
   type UsageFilter,
   type UsageRecord,
@@ -203,6 +205,14 @@ export class StudioGateway {
   /** Lists the jobs of the organization, newest first; fetches each page when it is needed. */
   jobs(filter: JobFilter = {}, { signal }: SignalOption = {}): Items<Job> {
     return listItems(this.#connection, '/api/v1/studio/jobs', { filter, signal });
+  }
+
+  /**
+   * Lists the chats, embeddings and rejected requests of the organization, newest first; fetches each page when it
+   * is needed.
+   */
+  requests(filter: RequestFilter = {}, { signal }: SignalOption = {}): Items<RequestRecord> {
+    return listItems(this.#connection, '/api/v1/requests', { filter, signal });
   }
 
   /**

@@ -24,7 +24,15 @@ export type {
   WaitOptions,
 } from './capabilities.ts';
 export { StudioError, type ErrorCode, type ErrorDetail } from './errors.ts';
-export type { FileFilter, JobFilter, StoredFile, UsageFilter, UsageRecord } from './lists.ts';
+export type {
+  FileFilter,
+  JobFilter,
+  RequestFilter,
+  RequestRecord,
+  StoredFile,
+  UsageFilter,
+  UsageRecord,
+} from './lists.ts';
 export type { GatewayOptions } from './transport.ts';
 export type { UploadedFile, UploadOptions } from './uploads.ts';
 export { verifyWebhook, type WebhookEvent } from './webhooks.ts';

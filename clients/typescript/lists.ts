@@ -1,4 +1,4 @@
-/** Lists the jobs, usage records and files of the organization, page by page. */
+/** Lists the jobs, requests, usage records and files of the organization, page by page. */
 import type { SignalOption } from './capabilities.ts';
 import { parseBody, type Connection } from './connection.ts';
 import type { components, paths } from './schema.ts';
@@ -11,6 +11,8 @@ type Query<Path extends keyof paths> = paths[Path] extends {
 
 /** Filters of `jobs`. */
 export type JobFilter = Query<'/api/v1/studio/jobs'>;
+/** Filters of `requests`. */
+export type RequestFilter = Query<'/api/v1/requests'>;
 /** Filters of `usage`. */
 export type UsageFilter = Query<'/api/v1/usage'>;
 /** Filters of `files`. */
@@ -18,6 +20,8 @@ export type FileFilter = Query<'/api/v1/storage/files'>;
 
 /** Credits and tokens that a chat or a job used. */
 export type UsageRecord = components['schemas']['UsageRecord'];
+/** Chat, request for embeddings, or rejected request. */
+export type RequestRecord = components['schemas']['RequestRecord'];
 /** File that the gateway stores for the organization. */
 export type StoredFile = components['schemas']['File'];
 

@@ -916,6 +916,26 @@ export interface paths {
          */
         get: operations["getUsageSummary"];
     };
+    "/api/v1/requests": {
+        parameters: {};
+        /**
+         * List chats, embeddings and rejected requests, newest first
+         * @description Rejected requests are listed for 24 hours, and at most the last 1,000 of an organization. They include rejected requests for Studio work. The list contains no texts of requests or answers.
+         *
+         *     Scope: `usage:read`.
+         */
+        get: operations["listRequests"];
+    };
+    "/api/v1/requests/{id}": {
+        parameters: {};
+        /**
+         * Get a chat, an embedding or a rejected request
+         * @description The id is that of the list, or the request id of the response: `requestId` of an error, or `X-Request-Id`.
+         *
+         *     Scope: `usage:read`.
+         */
+        get: operations["getRequest"];
+    };
 }
 export interface webhooks {
     "studio.job.started": {
@@ -2091,6 +2111,49 @@ export interface components {
                 inputTokens: number;
                 outputTokens: number;
             };
+        };
+        RequestRecord: {
+            id: string;
+            /**
+             * @description `studio` is a rejected request for Studio work. An accepted one is a job.
+             * @enum {string}
+             */
+            kind: "chat" | "embedding" | "studio";
+            /**
+             * @description `failed`: the provider failed, perhaps within a stream. `canceled`: the caller disconnected. `rejected`: nothing was reserved.
+             * @enum {string}
+             */
+            status: "running" | "completed" | "failed" | "canceled" | "rejected";
+            /** @description Path of the endpoint of a rejected request, otherwise null. */
+            path: string | null;
+            model: string | null;
+            provider: string | null;
+            streamed: boolean | null;
+            inputTokens: number | null;
+            outputTokens: number | null;
+            /** @description Time until the first output of a stream, in milliseconds. */
+            firstTokenMs: number | null;
+            /** @description Null while the chat runs. */
+            durationMs: number | null;
+            /** @description Credits charged, less refunds. */
+            credits: number;
+            error: {
+                code: string;
+                /** @description General description of the code. */
+                message: string;
+                /** @description HTTP status of a rejected request, otherwise null. */
+                status: number | null;
+                /** @description First invalid field of the request. */
+                field: string | null;
+            } | null;
+            keyId: string;
+            requestId: string | null;
+            /** @description `metadata` of the request. */
+            metadata: {
+                [key: string]: string;
+            };
+            /** Format: date-time */
+            createdAt: string;
         };
         CompositionPlanOutput: {
             /** @default [] */
@@ -5619,6 +5682,18 @@ export interface components {
             hasMore: boolean;
             nextCursor: string | null;
         };
+        ListRequestsAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["RequestRecord"][];
+            hasMore: boolean;
+            nextCursor: string | null;
+        };
+        GetRequestAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["RequestRecord"];
+        };
         /** @enum {string} */
         Capability: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
         JobFields: {
@@ -8573,6 +8648,54 @@ export interface operations {
             200: {
                 content: {
                     "application/json": components["schemas"]["UsageSummary"];
+                };
+            };
+        };
+    };
+    listRequests: {
+        parameters: {
+            query?: {
+                /** @description Return only items of this model. */
+                model?: string;
+                /** @description Return only items whose request was sent with this API key. */
+                keyId?: string;
+                /** @description Return only items created strictly after this time. */
+                after?: string;
+                /** @description Return only items created before this time. */
+                before?: string;
+                /** @description Return only items with this metadata pair, for example `metadata[team]=marketing`. Repeat the parameter to require several pairs. */
+                metadata?: {
+                    [key: string]: string;
+                };
+                kind?: "chat" | "embedding" | "studio";
+                status?: "running" | "completed" | "failed" | "canceled" | "rejected";
+                /** @description Return only requests that this provider served. */
+                provider?: string;
+                limit?: number;
+                /** @description `nextCursor` of the previous page. */
+                cursor?: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["ListRequestsAnswer"];
+                };
+            };
+        };
+    };
+    getRequest: {
+        parameters: {
+            path: {
+                id: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["GetRequestAnswer"];
                 };
             };
         };

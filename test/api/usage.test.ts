@@ -1,7 +1,11 @@
 import { describe, expect, it } from 'vitest';
 import type { z } from 'zod';
 import type { accountSchema, usageRecord } from '../../api/endpoints/usage.ts';
+import { createRequestReads } from '../../request-log/request-records.ts';
+import { createRejectedRequests } from '../../request-log/rejected-requests.ts';
+import { postChat } from '../chat/raw-chat.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
+import { until } from '../harness/until.ts';
 
 interface UsageBody extends z.infer<typeof accountSchema> {
   usage: z.infer<typeof usageRecord>[];
@@ -176,5 +180,232 @@ describe('GET /usage', () => {
     const answer = await gateway.call<UsageBody>(`${path}?${query}`);
     expect(`${answer.status} ${answer.body.error}`).toBe('400 INVALID_REQUEST');
     expect(answer.body.details[0]?.path).toBe(query.split('=')[0]);
+  });
+});
+
+interface RequestRow {
+  id: string;
+  kind: string;
+  status: string;
+  model: string | null;
+  requestId: string;
+  error: { code: string; status: number | null; field: string | null } | null;
+}
+interface RequestsBody {
+  data: RequestRow[];
+  hasMore: boolean;
+  nextCursor: string | null;
+  error: string;
+}
+
+describe('GET /requests', () => {
+  const list = async (caller: TestCaller, query = '', key = caller.key) =>
+    (await gateway.call<RequestsBody>(`/api/v1/requests${query}`, { key })).body;
+  /** Lists the requests once the rejected ones are written. */
+  const listed = (caller: TestCaller, count: number, query = '') =>
+    until(async () => {
+      const body = await list(caller, query);
+      return body.data.length >= count ? body : null;
+    });
+  const say = (content: string) => [{ role: 'user', content }];
+  const send = (caller: TestCaller, name: string, body: object, key = caller.key) =>
+    gateway.call(`/api/v1/${name}`, { key, body });
+
+  it('lists chats, embeddings and rejected requests with their figures, by filters and pages', async () => {
+    const caller = await gateway.newCaller({ credits: 100 });
+    const second = await gateway.newKey({ scopes: ['usage:read'] }, caller.key);
+    const limited = await gateway.newKey({ rateLimit: 1 }, caller.key);
+    const long = { model: 'gpt-4o', messages: say('x'), max_tokens: -1 };
+    expect((await send(caller, 'chat', long)).status).toBe(400);
+    const stream = await postChat(gateway, caller, {
+      body: { model: 'gpt-4o', messages: say('hello'), stream: true, metadata: { team: 'a' } },
+    });
+    await stream.text();
+    const embedding = { model: 'text-embedding-3-small', input: 'a pier' };
+    expect((await send(caller, 'embeddings', embedding)).status).toBe(200);
+    const failing = { model: 'gpt-4o', messages: say('[[fail:400;message=secret words]] x') };
+    expect((await send(caller, 'chat', failing)).status).toBe(400);
+    // Rejected: an invalid field, an unknown model, a missing scope, an invalid number, a rate limit.
+    const rejections = [
+      [await send(caller, 'chat', long), 400],
+      [await send(caller, 'chat/completions', { model: 'none/such', messages: say('x') }), 400],
+      [await send(caller, 'studio/image/generate', { prompt: 'x' }, second.key), 403],
+      [await send(caller, 'studio/image/generate', { prompt: 'a small boat', numImages: 99 }), 400],
+      [await send(caller, 'embeddings', { model: 'two words', input: 'x' }), 404],
+      // A new key continues the window of the key that made it.
+      [await send(caller, 'chat', long, limited.key), 429],
+    ] as const;
+    for (const [answer, status] of rejections) expect(answer.status).toBe(status);
+    // The error of an accepted job belongs to the job.
+    expect((await paint(caller.key, { prompt: '[[fail:422]] a failure' })).status).toBe(400);
+    // Estimates, counts, reads and requests without a key are not in the list.
+    expect((await send(caller, 'messages/count_tokens', { model: 1 })).status).toBe(400);
+    expect((await send(caller, 'chat/estimate', long)).status).toBe(400);
+    expect((await gateway.call('/api/v1/studio/jobs/job_1', { key: caller.key })).status).toBe(404);
+    expect((await gateway.call('/api/v1/chat', { key: null, body: long })).status).toBe(401);
+
+    const all = await listed(caller, 10);
+    expect(JSON.stringify(all)).not.toMatch(/secret words|hello|two words|pier/);
+    expect(
+      all.data.map(({ kind, status, model, error }) => [
+        kind,
+        status,
+        model,
+        error?.code,
+        error?.status,
+        error?.field,
+      ]),
+    ).toEqual([
+      ['chat', 'rejected', null, 'Rate limit exceeded. Please slow down.', 429, null],
+      ['embedding', 'rejected', null, 'UNKNOWN_MODEL', 404, 'model'],
+      ['studio', 'rejected', null, 'INVALID_REQUEST', 400, 'numImages'],
+      ['studio', 'rejected', null, 'FORBIDDEN', 403, null],
+      ['chat', 'rejected', 'none/such', 'UNKNOWN_MODEL', 400, 'model'],
+      ['chat', 'rejected', 'gpt-4o', 'INVALID_REQUEST', 400, 'max_tokens'],
+      ['chat', 'failed', 'gpt-4o', 'PROVIDER_REJECTED_INPUT', null, null],
+      ['embedding', 'completed', 'text-embedding-3-small', undefined, undefined, undefined],
+      ['chat', 'completed', 'gpt-4o', undefined, undefined, undefined],
+      ['chat', 'rejected', 'gpt-4o', 'INVALID_REQUEST', 400, 'max_tokens'],
+    ]);
+    const streamed = all.data.at(-2);
+    expect(streamed).toEqual({
+      id: expect.stringMatching(/^chat_/),
+      kind: 'chat',
+      status: 'completed',
+      path: null,
+      model: 'gpt-4o',
+      provider: 'openai',
+      streamed: true,
+      inputTokens: 1,
+      outputTokens: expect.any(Number),
+      firstTokenMs: expect.any(Number),
+      durationMs: expect.any(Number),
+      credits: expect.any(Number),
+      error: null,
+      keyId: caller.keyId,
+      requestId: expect.stringMatching(/^req_/),
+      metadata: { team: 'a' },
+      createdAt: expect.stringMatching(/Z$/),
+    });
+    expect(all.data[3]).toMatchObject({
+      path: '/api/v1/studio/image/generate',
+      keyId: second.keyId,
+      durationMs: expect.any(Number),
+      credits: 0,
+    });
+    const isRejected = ({ status }: RequestRow): boolean => status === 'rejected';
+    const filters: [string, (row: RequestRow, index: number) => boolean][] = [
+      ['status=rejected', isRejected],
+      ['status=completed', ({ status }) => status === 'completed'],
+      ['kind=embedding', ({ kind }) => kind === 'embedding'],
+      ['kind=studio', ({ kind }) => kind === 'studio'],
+      ['kind=studio&status=completed', () => false],
+      ['model=gpt-4o', ({ model }) => model === 'gpt-4o'],
+      ['provider=openai', (row) => !isRejected(row)],
+      [`keyId=${second.keyId}`, (_, index) => index === 3],
+      ['metadata[team]=a', (_, index) => index === 8],
+      ['before=2026-01-01T00:00:00Z', () => false],
+    ];
+    for (const [query, isShown] of filters) {
+      expect([query, (await list(caller, `?${query}`)).data]).toEqual([
+        query,
+        all.data.filter(isShown),
+      ]);
+    }
+    const paged: RequestRow[] = [];
+    for (let query = '?limit=3'; ;) {
+      const page = await list(caller, query);
+      paged.push(...page.data);
+      expect(page.hasMore).toBe(page.nextCursor !== null);
+      if (page.nextCursor === null) break;
+      query = `?limit=3&cursor=${page.nextCursor}`;
+    }
+    expect(paged).toEqual(all.data);
+
+    // A page that reads only three chats or fewer leads to the next one.
+    const { pool } = gateway.api.services;
+    for (const scannedMax of [1, 2, 3]) {
+      const reads = createRequestReads(pool, scannedMax);
+      const read: string[] = [];
+      let cursor: string | undefined;
+      do {
+        const filter = { model: 'gpt-4o', limit: 2, cursor };
+        const page = await reads.page(caller.organizationId, filter);
+        read.push(...page.records.map(({ id }) => id));
+        cursor = page.nextCursor ?? undefined;
+      } while (cursor !== undefined);
+      const expected = all.data.filter(({ model }) => model === 'gpt-4o').map(({ id }) => id);
+      expect([scannedMax, read]).toEqual([scannedMax, expected]);
+    }
+
+    // Another organization sees none of them, and needs the scope.
+    const other = await gateway.newCaller({ credits: 0 });
+    expect(await list(other)).toMatchObject({ data: [], hasMore: false });
+    const chatOnly = await gateway.newKey({ scopes: ['chat'] }, other.key);
+    expect(await list(other, '', chatOnly.key)).toMatchObject({ error: 'FORBIDDEN' });
+    const newest = all.data[0];
+    for (const [id, row] of [
+      [newest?.id, newest],
+      [newest?.requestId, newest],
+      [streamed?.id, streamed],
+      [streamed?.requestId, streamed],
+    ] as const) {
+      const one = `/api/v1/requests/${id}`;
+      const own = await gateway.call<{ data: RequestRow }>(one, { key: caller.key });
+      expect(own.body.data).toEqual(row);
+      const foreign = await gateway.call(one, { key: other.key });
+      expect([foreign.status, foreign.body.error]).toEqual([404, 'NOT_FOUND']);
+    }
+  });
+
+  it('keeps the newest rejected requests of each organization, and those of 24 hours', async () => {
+    const { organizationId, keyId, key } = await gateway.newCaller({ credits: 0 });
+    const other = await gateway.newCaller({ credits: 0 });
+    const { pool, logger } = gateway.api.services;
+    const log = createRejectedRequests(pool, logger, { rowsMax: 5 });
+    const twin = createRejectedRequests(pool, logger, { rowsMax: 5 });
+    const hourMs = 3_600_000;
+    const rejected = (number: number, ageMs: number, holder = { organizationId, keyId }) => ({
+      id: `rej_${String(number).padStart(32, '0')}`,
+      ...holder,
+      createdAtMs: Date.now() - ageMs,
+      kind: 'chat' as const,
+      path: '/api/v1/chat',
+      model: null,
+      status: 429,
+      errorCode: 'Rate limit exceeded. Please slow down.' as const,
+      field: null,
+      requestId: `req_${number}`,
+      durationMs: 1,
+    });
+    log.add(rejected(900, 1, other));
+    // The buffer takes 100 requests of one organization.
+    for (let number = 0; number < 150; number += 1) log.add(rejected(number, 1000 - number));
+    await log.flush();
+    const stored = async (id: string): Promise<string[]> => {
+      const rows = await gateway.database.query<{ id: string }>(
+        'SELECT id FROM rejected_request WHERE organization_id = $1 ORDER BY created_at DESC, id DESC',
+        [id],
+      );
+      return rows.map((row) => row.id.replace(/^rej_0*/, ''));
+    };
+    expect(await stored(organizationId)).toEqual(['99', '98', '97', '96', '95']);
+    expect(await stored(other.organizationId)).toEqual(['900']);
+    // Two processes at the same time keep the maximum too.
+    for (let number = 200; number < 210; number += 1) {
+      (number % 2 ? log : twin).add(rejected(number, 300 - number));
+    }
+    await Promise.all([log.flush(), twin.flush()]);
+    expect(await stored(organizationId)).toEqual(['209', '208', '207', '206', '205']);
+
+    log.add(rejected(1, 25 * hourMs, other));
+    await log.flush();
+    expect(await stored(other.organizationId)).toEqual(['900', '1']);
+    expect((await list(other)).data).toHaveLength(1);
+    await log.sweep();
+    expect(await stored(other.organizationId)).toEqual(['900']);
+    expect((await gateway.call<RequestsBody>('/api/v1/requests', { key })).body.data).toHaveLength(
+      5,
+    );
   });
 });

@@ -108,6 +108,7 @@ with StudioGateway(api_key=api_key, base_url=f"{base_url}/api/v1/") as client:
     report["canceled"] = error_of(lambda: client.wait(slow))
     report["usage"] = client.request("GET", "/api/v1/usage", params={"limit": 1})["hasMore"]
     report["usageRecords"] = len(list(client.usage()))
+    report["requests"] = next(client.requests({"kind": "chat", "status": "completed"}))["kind"]
     report["listed"] = [job["jobId"] for job in client.jobs({"type": "videoGenerate"})] == [film.job_id]
     report["stored"] = client.job(JobTicket.of(first.job_id))["status"]
 

@@ -30,7 +30,7 @@ describe('a program with the Python client', () => {
     expect(report['estimate']).toBe(3.9);
     expect(report['plan'].sections.length).toBeGreaterThan(0);
     expect(report['text']).toMatch(/\w/);
-    expect(report).toMatchObject({ listed: true, stored: 'completed' });
+    expect(report).toMatchObject({ listed: true, stored: 'completed', requests: 'chat' });
     expect(report['usageRecords']).toBeGreaterThan(5);
   });
 

@@ -276,6 +276,7 @@ describe('a list', () => {
     expect(some).toHaveLength(1);
     const { got: records } = await collect(own.usage({ status: 'charged' }));
     expect(records.map(({ jobId }) => jobId)).toEqual(jobs.map(({ jobId }) => jobId));
+    expect((await collect(own.requests({ status: 'completed' }))).got).toEqual([]);
     const { got: files } = await collect(own.files({ kind: 'artifact' }));
     expect(files).toHaveLength(3);
   });

@@ -1064,7 +1064,65 @@ const conversations: Fault[] = [
   },
 ];
 
+const requestList = 'test/api/usage.test.ts';
+
 const access: Fault[] = [
+  {
+    name: 'the maximum number of rejected requests is not kept',
+    file: 'request-log/rejected-requests.sql',
+    original: 'OFFSET rows_max LIMIT 1',
+    planted: 'OFFSET rows_max + 1 LIMIT 1',
+    tests: [requestList],
+  },
+  {
+    name: 'one organization fills the buffer of rejected requests',
+    file: 'request-log/rejected-requests.ts',
+    original: 'count >= bufferedMax.organization ||',
+    planted: '',
+    tests: [requestList],
+  },
+  {
+    name: 'a chat that was accepted and fails is a rejected request too',
+    file: 'api/endpoints/chat-answer.ts',
+    original: 'ctx.state.recordRejection = undefined;',
+    planted: '',
+    tests: [requestList],
+  },
+  {
+    name: 'rejected counts of tokens are in the list of requests',
+    file: 'api/middleware/record-rejections.ts',
+    original: "|| !errors.includes('INSUFFICIENT_CREDITS')",
+    planted: '|| errors.length === 0',
+    tests: [requestList],
+  },
+  {
+    name: 'the list of requests ends where a page has read its maximum of chats',
+    file: 'request-log/request-records.ts',
+    original: 'if (!end) return { records: page, nextCursor };',
+    planted: 'if (!end || end.id) return { records: page, nextCursor };',
+    tests: [requestList],
+  },
+  {
+    name: 'rejected requests behind the chats of a page are listed twice',
+    file: 'request-log/request-records.ts',
+    original: 'records: page.filter(isRead)',
+    planted: 'records: page.filter((row) => isRead(row) || true)',
+    tests: [requestList],
+  },
+  {
+    name: 'any text counts as the name of a model',
+    file: 'api/middleware/record-rejections.ts',
+    original: 'modelPattern.test(model)',
+    planted: "model !== ''",
+    tests: [requestList],
+  },
+  {
+    name: 'rejected requests are listed for more than 24 hours',
+    file: 'request-log/request-records.ts',
+    original: 'x.created_at >= clock_timestamp() - ${rejectedKept}',
+    planted: 'x.created_at < clock_timestamp() + ${rejectedKept}',
+    tests: [requestList],
+  },
   {
     name: 'a late event loop rejects nothing',
     file: 'api/middleware/request-shares.ts',

@@ -1,4 +1,4 @@
-/** Search of everything: pages, documentation, models, keys and jobs. */
+/** Search of everything: pages, documentation, models, keys, jobs and requests. */
 import * as Ariakit from '@ariakit/react';
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useState } from 'react';
@@ -14,6 +14,7 @@ import { keysQuery } from './keys/key-query.ts';
 import { chatModelsQuery } from './models/chat-models-query.ts';
 import { capabilitiesQuery } from './playground/capabilities-query.ts';
 import { useOpenForm } from './playground/draft.ts';
+import { requestKinds, requestQuery } from './requests/request-query.ts';
 
 /** Target of the search. */
 interface Target {
@@ -40,14 +41,15 @@ export default function SearchEverything({ onClose }: { onClose: () => void }) {
   const targets = [...useFixedTargets(), ...useModels(), ...useKeys()].filter(({ name, hint }) =>
     words.every((word) => `${name} ${hint ?? ''}`.toLowerCase().includes(word)),
   );
-  const groups = Map.groupBy([...targets, ...useJobs(text.trim())], ({ group }) => group);
+  const records = [...useJobs(text.trim()), ...useRequest(text.trim())];
+  const groups = Map.groupBy([...targets, ...records], ({ group }) => group);
   return (
     <Dialog title="Search everything" onClose={onClose}>
       <Ariakit.ComboboxProvider defaultOpen setValue={setText}>
         <Ariakit.Combobox
           autoSelect="always"
           aria-label="Search"
-          placeholder="Jobs, keys, models, pages, docs"
+          placeholder="Jobs, requests, keys, models, pages, docs"
         />
         <Ariakit.ComboboxList alwaysVisible className="found">
           {[...groups].map(([group, found]) => (
@@ -144,4 +146,26 @@ function useJobs(text: string): Target[] {
     hint: `${formatType(type)} · ${status}`,
     open: () => navigate(`/jobs/${jobId}`),
   }));
+}
+
+/** Returns the chat or the rejected request that has this id or request id. */
+function useRequest(text: string): Target[] {
+  const [, navigate] = useLocation();
+  const id = useDebounced(text, debounceMs);
+  const mayRead = useSessionKey().explainDenial('usage:read') === null;
+  const { data } = useQuery({
+    ...requestQuery(id),
+    enabled: mayRead && /^(?:req|rej|chat)_[0-9a-f]{32}$/.test(id),
+    retry: false,
+  });
+  if (!data || id !== text) return [];
+  const { kind, status, model } = data.data;
+  return [
+    {
+      group: 'Requests',
+      name: id,
+      hint: [requestKinds[kind], model, status].filter(Boolean).join(' · '),
+      open: () => navigate(`/requests/${id}`),
+    },
+  ];
 }

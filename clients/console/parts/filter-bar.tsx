@@ -12,6 +12,8 @@ export interface Filters {
 
 interface FilterBarProps extends Filters {
   label: string;
+  /** False for a list without a search by text. */
+  isSearchable?: boolean;
   /** Filters with a list of values: name, label and options. */
   selects: readonly (readonly [string, string, readonly (readonly [string, string])[]])[];
   /** True if a filter below "More filters" is set, which are then shown. */
@@ -21,10 +23,13 @@ interface FilterBarProps extends Filters {
 }
 
 /** Shows a field for each filter. */
-export function FilterBar({ label, filter, change, selects, isOpen, children }: FilterBarProps) {
+export function FilterBar(props: FilterBarProps) {
+  const { label, filter, change, isSearchable = true, selects, isOpen, children } = props;
   return (
     <div role="search" aria-label={label} className="pills">
-      <SearchField text={filter['search'] ?? ''} change={(text) => change('search', text)} />
+      {isSearchable && (
+        <SearchField text={filter['search'] ?? ''} change={(text) => change('search', text)} />
+      )}
       {selects.map(([name, title, options]) => (
         <SelectField
           key={name}

@@ -29,6 +29,7 @@ export const callerPages = [
   { name: 'Playground', path: '/playground', to: '/playground/image/generate' },
   { name: 'Chat', path: '/playground/chat', to: '/playground/chat' },
   { name: 'Jobs', path: '/jobs', to: '/jobs' },
+  { name: 'Requests', path: '/requests', to: '/requests' },
   { name: 'Files', path: '/files', to: '/files' },
   { name: 'Bulk', path: '/bulk', to: '/bulk' },
   { name: 'Usage', path: '/usage', to: '/usage' },

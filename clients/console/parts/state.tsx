@@ -8,6 +8,7 @@ const toneByState: Record<string, string> = {
   active: 'good',
   clean: 'good',
   failed: 'bad',
+  rejected: 'bad',
   page: 'bad',
   suspended: 'bad',
   failing: 'bad',

@@ -6,6 +6,7 @@ import sharp from 'sharp';
 import { describe, expect, it } from 'vitest';
 import { newFolder } from '../../harness/folders.ts';
 import { useGateway, type TestCaller } from '../../harness/gateway.ts';
+import { until } from '../../harness/until.ts';
 import { studio } from './studio.ts';
 
 const gateway = useGateway({ media: 'full' });
@@ -262,6 +263,14 @@ describe('studio keys and usage', () => {
     const json = await mine(`usage --json --limit 5 --key ${caller.keyId}`);
     expect(JSON.parse(json.stdout)).toMatchObject({ credits: 96.1, usage: [{ credits: 3.9 }] });
     expect((await mine('usage --limit 1000')).stderr).toContain('limit: ');
+    await mine('chat hello --model none/such');
+    await until(async () =>
+      (await mine('requests list --status rejected')).stdout.includes('rej_'),
+    );
+    const rejected = await mine('requests list');
+    expect(rejected.stdout).toMatch(/ chat +none\/such .* rejected +UNKNOWN_MODEL /);
+    const shown = await mine(`requests get ${/rej_\w+/.exec(rejected.stdout)?.[0]}`);
+    expect(shown.stdout).toMatch(/^error message +The model does not exist\.$/m);
   });
 
   it('find and sum up tagged usage', async () => {

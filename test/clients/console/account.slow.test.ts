@@ -15,6 +15,52 @@ describeInBrowser('the account in the console', () => {
   const visit = (page: Page, name: string) =>
     page.getByRole('navigation', { name: 'Pages' }).getByRole('link', { name }).click();
 
+  it('lists requests with the reason of a rejection, by filters, and opens them in the playground', async () => {
+    const { key } = await gateway.newCaller({ credits: 100 });
+    const messages = [{ role: 'user', content: 'hello' }];
+    const send = (name: string, body: object) => gateway.call(`/api/v1/${name}`, { key, body });
+    await send('chat', { model: 'gpt-4o', messages, metadata: { team: 'red' } });
+    await send('embeddings', { model: 'text-embedding-3-small', input: 'hello' });
+    await send('chat', { model: 'gpt-4o', messages, max_tokens: -1 });
+    await send('studio/video/generate', { prompt: '' });
+    const { page, problems } = await openAs(key);
+    const rows = page.getByRole('list', { name: 'Requests', exact: true }).getByRole('link');
+    await expect
+      .poll(async () => {
+        await page.goto(`${gateway.url}/console/requests`);
+        await page.getByRole('heading', { name: 'Requests', level: 1 }).waitFor();
+        await rows.first().waitFor();
+        return rows.count();
+      })
+      .toBe(4);
+    expect(await rows.nth(0).textContent()).toContain('StudioPOST /studio/video/generate');
+    expect(await rows.nth(3).textContent()).toMatch(/Chatgpt-4o openai1 → \d+completed/);
+    const filters = page.getByRole('search', { name: 'Requests' });
+    await filters.getByLabel('Status').selectOption('rejected');
+    await expect.poll(() => rows.count()).toBe(2);
+    await filters.getByLabel('Kind').selectOption('chat');
+    await expect.poll(() => rows.count()).toBe(1);
+    await rows.first().click();
+    await page.getByRole('heading', { name: 'Chat request' }).waitFor();
+    await page.getByText('The request is not valid.').waitFor();
+    await page.getByText('Field: max_tokens.').waitFor();
+    await expectAccessible(page);
+    const { body } = await gateway.call<{ data: { requestId: string }[] }>(
+      '/api/v1/requests?status=rejected&kind=chat',
+      { key },
+    );
+    await page.keyboard.press('Control+k');
+    await page.getByLabel('Search', { exact: true }).fill(body.data[0]?.requestId ?? '');
+    await page.getByRole('option', { name: 'Chat · gpt-4o · rejected' }).click();
+    await page.getByRole('heading', { name: 'Chat request' }).waitFor();
+    await page.getByRole('link', { name: 'Replay in the playground' }).click();
+    await page.getByLabel('Your message').waitFor();
+    expect(new URL(page.url()).search).toBe('?model=gpt-4o');
+    await page.goto(`${gateway.url}/console/requests?tag=team=red`);
+    await expect.poll(() => rows.count()).toBe(1);
+    expect(problems).toEqual([]);
+  });
+
   it('shows usage by day and model, as a table and as CSV, and for each record', async () => {
     const { key } = await gateway.newCaller({ credits: 100, windowCredits: 50 });
     await draw(key);

@@ -32,6 +32,7 @@ describeInBrowser('the pages of the console', () => {
     });
     const messages = [{ role: 'user', content: 'hello' }];
     await call('/api/v1/chat', { method: 'POST', body: { model: 'gpt-5-mini', messages } });
+    await call('/api/v1/studio/image/generate', { method: 'POST', body: { prompt: '' } });
     await Promise.all([completed, failed].map((jobId) => untilDone(jobId)));
     await untilHolds(async () => {
       const { body } = await call('/api/v1/webhooks/deliveries?state=failing');
@@ -39,6 +40,11 @@ describeInBrowser('the pages of the console', () => {
     });
     const { bulkId } = bulk.body.data;
     await call(`/api/v1/studio/bulk/${bulkId}?wait=60`);
+    await untilHolds(async () => {
+      const { body } = await call<{ data: { id: string }[] }>('/api/v1/requests?status=rejected');
+      ids['rejected'] = body.data[0]?.id ?? '';
+      expect(ids['rejected']).toMatch(/^rej_/);
+    });
     Object.assign(ids, { completed, failed, bulk: bulkId, organization: caller.organizationId });
   });
 
@@ -117,6 +123,8 @@ describeInBrowser('the pages of the console', () => {
     'jobs?status=failed&tag=team=red',
     'jobs/:completed',
     'jobs/:failed',
+    'requests',
+    'requests/:rejected',
     'files',
     'bulk',
     'bulk/:bulk',

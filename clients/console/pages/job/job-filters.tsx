@@ -16,19 +16,19 @@ const moreFilterNames = ['keyId', 'tag', 'after', 'before'] as const;
 
 /** Reads the filter of the job list from the query string. */
 export function readJobFilter(search: URLSearchParams): JobFilter {
+  return { ...pickValues(search, filterNames), ...readTag(search) };
+}
+
+/** Reads the tag of a filter. It is a query parameter of the API that is named `metadata[<tag>]`. */
+export function readTag(search: URLSearchParams): Record<`metadata[${string}]`, string> {
   const [, tag, value] = /^([^=]+)=(.*)$/.exec(search.get('tag') ?? '') ?? [];
-  return {
-    ...pickValues(search, filterNames),
-    ...(value !== undefined && { [`metadata[${tag}]`]: value }),
-  };
+  return value === undefined ? {} : { [`metadata[${tag}]`]: value };
 }
 
 /** Shows a field for each filter of the job list. */
 export function JobFilters({ filter, change }: Filters) {
   const [search] = useQueryString();
   const { data: studio } = useQuery(capabilitiesQuery);
-  const mayReadKeys = useSessionKey().explainDenial('keys:read') === null;
-  const { data: keyList } = useQuery({ ...keysQuery, enabled: mayReadKeys });
   const capabilities = studio?.data ?? [];
   const models = [
     ...new Set(capabilities.flatMap((capability) => capability.models.map(({ id }) => id))),
@@ -44,21 +44,29 @@ export function JobFilters({ filter, change }: Filters) {
       ]}
       isOpen={moreFilterNames.some((name) => search.has(name))}
     >
-      <SelectField
-        label="Key"
-        options={[
-          allOption,
-          ...(keyList?.keys ?? []).map(({ keyId, name }) => [keyId, name] as const),
-        ]}
-        value={filter['keyId'] ?? ''}
-        change={(keyId) => change('keyId', keyId)}
-      />
-      <TagField tag={search.get('tag') ?? ''} change={change} />
+      <KeyFilter {...{ filter, change }} />
+      <TagFilter tag={search.get('tag') ?? ''} change={change} />
     </FilterBar>
   );
 }
 
-function TagField({ tag, change }: Pick<Filters, 'change'> & { tag: string }) {
+/** Shows the filter of the API key. */
+export function KeyFilter({ filter, change }: Filters) {
+  const mayReadKeys = useSessionKey().explainDenial('keys:read') === null;
+  const { data: keyList } = useQuery({ ...keysQuery, enabled: mayReadKeys });
+  const keys = keyList?.keys ?? [];
+  return (
+    <SelectField
+      label="Key"
+      options={[allOption, ...keys.map(({ keyId, name }) => [keyId, name] as const)]}
+      value={filter['keyId'] ?? ''}
+      change={(keyId) => change('keyId', keyId)}
+    />
+  );
+}
+
+/** Shows the filter of a tag. */
+export function TagFilter({ tag, change }: Pick<Filters, 'change'> & { tag: string }) {
   const [text, setText] = useState(tag);
   const applyTag = (): void => change('tag', /^[^=]+=.*$/.test(text) ? text : '');
   const submit = (event: SubmitEvent): void => {

@@ -1,31 +1,43 @@
-/** List of jobs by day, newest first, for callers and operators. */
+/** List of jobs or requests by day, newest first, for callers and operators. */
 import { Fragment, type ReactNode } from 'react';
 import { useListKeys } from '../../parts/list-keys.ts';
 import { ShowMore, type MorePages } from '../../parts/show-more.tsx';
 import { ErrorMessage, Loading } from '../../parts/states.tsx';
 import { formatDay } from '../../parts/times.tsx';
-import type { RowJob } from './job-row.tsx';
 
 interface JobListProps<Line> extends MorePages {
-  /** Jobs of the list. Undefined while they load. */
+  /** Rows of the list. Undefined while they load. */
   items: readonly Line[] | undefined;
   error: Error | null;
   /** Title of the first column. A column of pictures has none. */
   firstTitle?: string;
-  renderRow: (job: Line) => ReactNode;
-  /** Text shown if there are no jobs. */
+  /** Titles of the other columns. */
+  titles?: readonly string[];
+  /** Name of the list for screen readers. */
+  label?: string;
+  rowId: (line: Line) => string;
+  renderRow: (line: Line) => ReactNode;
+  /** Text shown if there are no rows. */
   children: ReactNode;
 }
 
-const titles = ['Job', 'Model', 'Status', 'Duration', 'Credits', 'Created'] as const;
+const jobTitles = ['Job', 'Model', 'Status', 'Duration', 'Credits', 'Created'] as const;
 
-/** Shows jobs as rows with a heading for each day. */
-export function JobList<Line extends RowJob>(props: JobListProps<Line>) {
-  const { items, error, firstTitle = '', renderRow, children, ...pages } = props;
+/** Shows jobs or requests as rows with a heading for each day. */
+export function JobList<Line extends { createdAt: string }>(props: JobListProps<Line>) {
+  const { items, error, label = 'Jobs', rowId, renderRow, children, ...rest } = props;
+  const { firstTitle = '', titles = jobTitles, ...pages } = rest;
   useListKeys();
   if (error) return <ErrorMessage error={error} />;
   if (!items) return <Loading />;
-  if (items.length === 0) return children;
+  if (items.length === 0) {
+    return (
+      <>
+        {children}
+        <ShowMore {...pages} />
+      </>
+    );
+  }
   return (
     <>
       <div className={firstTitle === '' ? 'job-list' : 'job-list named'}>
@@ -36,9 +48,9 @@ export function JobList<Line extends RowJob>(props: JobListProps<Line>) {
             </span>
           ))}
         </div>
-        <ul aria-label="Jobs">
+        <ul aria-label={label}>
           {items.map((job, index) => (
-            <Fragment key={job.jobId}>
+            <Fragment key={rowId(job)}>
               {formatDay(job.createdAt) !== formatDay(items[index - 1]?.createdAt) && (
                 <li className="day">{formatDay(job.createdAt)}</li>
               )}

@@ -89,7 +89,7 @@ function OwnJobs({ filter }: { filter: JobFilter }) {
       ),
   });
   return (
-    <JobList {...jobs} renderRow={(job) => <OwnJobRow job={job} />}>
+    <JobList {...jobs} rowId={({ jobId }) => jobId} renderRow={(job) => <OwnJobRow job={job} />}>
       <NoJobs isFiltered={Object.keys(filter).length > 0} />
     </JobList>
   );

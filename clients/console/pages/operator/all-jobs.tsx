@@ -49,6 +49,7 @@ export function AllJobs() {
       </div>
       <JobFilters filter={filter} change={change} />
       <JobList
+        rowId={({ jobId }) => jobId}
         {...jobs}
         firstTitle="Organization"
         renderRow={(job) => (

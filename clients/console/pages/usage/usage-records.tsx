@@ -20,12 +20,11 @@ const columns: Column<UsageRecord>[] = [
   { title: 'Time', cell: ({ createdAt }) => <RelativeTime time={createdAt} /> },
   {
     title: 'Type',
-    cell: ({ jobId, type }) =>
-      jobId === undefined ? (
-        formatType(type)
-      ) : (
-        <Link href={`/jobs/${jobId}`}>{formatType(type)}</Link>
-      ),
+    cell: ({ id, jobId, type }) => (
+      <Link href={jobId === undefined ? `/requests/${id}` : `/jobs/${jobId}`}>
+        {formatType(type)}
+      </Link>
+    ),
   },
   { title: 'Model', cell: ({ model }) => model ?? '–' },
   { title: 'Billing', cell: ({ status }) => <State name={status} /> },

@@ -20,6 +20,7 @@ from .schemas import (
     ChatRequest,
     File,
     PipelineResult,
+    RequestRecord,
     ResumePipelineRequest,
     StudioEstimate,
     UploadUrl,
@@ -138,6 +139,12 @@ class AsyncStudioGateway(AsyncRuns, AsyncTransport):
         ``GET /studio/jobs``."""
         async for job in self._pages("/api/v1/studio/jobs", "data", filter):
             yield job
+
+    async def requests(self, filter: Mapping[str, Any] | None = None) -> AsyncIterator[RequestRecord]:
+        """Lists the chats, embeddings and rejected requests of the organization, newest first. ``filter`` contains
+        query parameters of ``GET /requests``."""
+        async for request in self._pages("/api/v1/requests", "data", filter):
+            yield request
 
     async def usage(self, filter: Mapping[str, Any] | None = None) -> AsyncIterator[UsageRecord]:
         """Lists the usage records of the organization, newest first. ``filter`` contains query parameters of

@@ -21,6 +21,7 @@ from .schemas import (
     ChatRequest,
     File,
     PipelineResult,
+    RequestRecord,
     ResumePipelineRequest,
     StudioEstimate,
     UploadUrl,
@@ -139,6 +140,12 @@ class StudioGateway(Runs, Transport):
         ``GET /studio/jobs``."""
         for job in self._pages("/api/v1/studio/jobs", "data", filter):
             yield job
+
+    def requests(self, filter: Mapping[str, Any] | None = None) -> Iterator[RequestRecord]:
+        """Lists the chats, embeddings and rejected requests of the organization, newest first. ``filter`` contains
+        query parameters of ``GET /requests``."""
+        for request in self._pages("/api/v1/requests", "data", filter):
+            yield request
 
     def usage(self, filter: Mapping[str, Any] | None = None) -> Iterator[UsageRecord]:
         """Lists the usage records of the organization, newest first. ``filter`` contains query parameters of

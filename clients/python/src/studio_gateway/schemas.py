@@ -768,6 +768,33 @@ class UsageSummary(TypedDict):
     total: UsageSummaryTotal
 
 
+class RequestRecordError(TypedDict):
+    code: str
+    message: str
+    status: int | None
+    field: str | None
+
+
+class RequestRecord(TypedDict):
+    id: str
+    kind: Literal['chat', 'embedding', 'studio']
+    status: Literal['running', 'completed', 'failed', 'canceled', 'rejected']
+    path: str | None
+    model: str | None
+    provider: str | None
+    streamed: bool | None
+    inputTokens: int | None
+    outputTokens: int | None
+    firstTokenMs: int | None
+    durationMs: int | None
+    credits: float
+    error: RequestRecordError | None
+    keyId: str
+    requestId: str | None
+    metadata: dict[str, str]
+    createdAt: str
+
+
 class CompositionPlanOutputSection(TypedDict):
     section_name: str
     positive_local_styles: list[str]
@@ -3574,6 +3601,18 @@ class GetUsageAnswer(TypedDict):
     usage: list[UsageRecord]
     hasMore: bool
     nextCursor: str | None
+
+
+class ListRequestsAnswer(TypedDict):
+    success: Literal[True]
+    data: list[RequestRecord]
+    hasMore: bool
+    nextCursor: str | None
+
+
+class GetRequestAnswer(TypedDict):
+    success: Literal[True]
+    data: RequestRecord
 
 
 Capability: TypeAlias = Literal['image/generate', 'image/edit', 'image/upscale', 'image/remove-background', 'image/batch', 'video/generate', 'video/upscale', 'video/remove-background', 'video/merge', 'voiceover/generate', 'dialogue/generate', 'music/plan', 'music/generate', 'sfx/generate', 'audio/transcribe', 'pipelines']
