@@ -20,6 +20,7 @@ import type { RunningJob } from './running-job.ts';
 export type StepName =
   | 'reserve'
   | 'completeStep'
+  | 'recordApproval'
   | 'submit'
   | 'adopt'
   | 'awaitResume'
@@ -103,6 +104,7 @@ const stepPolicies: Record<StepName, StepPolicy> = {
     heartbeatTimeout: '15s',
     retry: { ...backoff, maximumInterval: '30s' },
   },
+  recordApproval: settlementPolicy,
   // The activity limits the attempts that are not accepted (`CallInput.submitAttemptsMax`).
   submit: {
     // A provider that sends no notifications responds only when the result is complete, which takes
@@ -238,12 +240,15 @@ export function runStepAsActivity<Outcome>(
   return scope.run(() => attempt(activities));
 }
 
+/** Activities that steps of a pipeline run, beside those of calls. */
+const namesOfSteps: ReadonlySet<StepName> = new Set(['completeStep', 'recordApproval', 'assemble']);
+
 /** Returns whether the first attempt of a step is a local activity. */
 function startsAsLocalActivity(
   { plan, startsCallsLocally }: RunningJob,
   { name, target }: Step,
 ): boolean {
-  const isOfCalls = target || (plan.steps && (name === 'completeStep' || name === 'assemble'));
+  const isOfCalls = target || (plan.steps && namesOfSteps.has(name));
   if (isOfCalls && !startsCallsLocally) return false;
   const { startsLocally } = stepPolicies[name];
   if (typeof startsLocally === 'boolean') return startsLocally;

@@ -74,7 +74,7 @@ export function createStuckJobs({ pool, client }: { pool: DatabasePool; client: 
     async list({ organizationId, olderThanMs, limit }: StuckListing): Promise<StuckReservation[]> {
       const organization = organizationId ?? null;
       const rows = await pool.any(sql.type(openReservation)`${selectReservations(sql.fragment`
-          (${organization}::text IS NULL OR r.organization_id = ${organization}::text)
+          NOT coalesce(j.awaiting, false) AND (${organization}::text IS NULL OR r.organization_id = ${organization}::text)
           AND (r.created_at < clock_timestamp() - ${olderThanMs} * interval '1 millisecond'
             OR j.deadline_at < clock_timestamp() OR j.verifying
             OR r.owner_missing_at IS NOT NULL)`)}
