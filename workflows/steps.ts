@@ -104,7 +104,9 @@ const stepPolicies: Record<StepName, StepPolicy> = {
     heartbeatTimeout: '15s',
     retry: { ...backoff, maximumInterval: '30s' },
   },
-  recordApproval: settlementPolicy,
+  // No first attempt is local: the Update of a decision is durable only once the workflow task ends that
+  // accepts it. If a repeated task accepted another decision, the provider would already be called.
+  recordApproval: { ...settlementPolicy, startsLocally: false },
   // The activity limits the attempts that are not accepted (`CallInput.submitAttemptsMax`).
   submit: {
     // A provider that sends no notifications responds only when the result is complete, which takes
@@ -240,15 +242,12 @@ export function runStepAsActivity<Outcome>(
   return scope.run(() => attempt(activities));
 }
 
-/** Activities that steps of a pipeline run, beside those of calls. */
-const namesOfSteps: ReadonlySet<StepName> = new Set(['completeStep', 'recordApproval', 'assemble']);
-
 /** Returns whether the first attempt of a step is a local activity. */
 function startsAsLocalActivity(
   { plan, startsCallsLocally }: RunningJob,
   { name, target }: Step,
 ): boolean {
-  const isOfCalls = target || (plan.steps && namesOfSteps.has(name));
+  const isOfCalls = target || (plan.steps && (name === 'completeStep' || name === 'assemble'));
   if (isOfCalls && !startsCallsLocally) return false;
   const { startsLocally } = stepPolicies[name];
   if (typeof startsLocally === 'boolean') return startsLocally;

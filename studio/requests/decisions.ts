@@ -153,16 +153,17 @@ async function send(
       const message = 'The workflow has not confirmed the decision. Send the same decision again.';
       throw new GatewayError('SERVICE_UNAVAILABLE', message, { retryAfterSeconds: 2 });
     }
-    const cause = error instanceof WorkflowUpdateFailedError ? error.cause : null;
-    if (!(cause instanceof ApplicationFailure)) throw error;
-    if (cause.type === 'SAME_DECISION') return { replayed: true };
-    const verdict = verdicts[cause.type ?? ''];
-    throw verdict ? new GatewayError(verdict) : error;
+    if (!(error instanceof WorkflowUpdateFailedError)) throw error;
+    const type = error.cause instanceof ApplicationFailure ? error.cause.type : null;
+    if (type === 'SAME_DECISION') return { replayed: true };
+    const verdict = verdicts[type ?? ''];
+    if (verdict) throw new GatewayError(verdict);
   }
-  // The job has ended meanwhile.
-  const ended = await reads.read(job.organizationId, job.id);
-  if (ended && isDecided(ended, decision.stepId, decision.hash)) return { replayed: true };
-  throw new GatewayError('NOT_AWAITING');
+  // The workflow has ended meanwhile, or could not take the decision now.
+  const latest = await reads.read(job.organizationId, job.id);
+  if (latest && isDecided(latest, decision.stepId, decision.hash)) return { replayed: true };
+  if (latest?.status !== 'open') throw new GatewayError('NOT_AWAITING');
+  throw new GatewayError('SERVICE_UNAVAILABLE', undefined, { retryAfterSeconds: 2 });
 }
 
 /** Builds the body with which a step runs, and plans it if the caller changes it. */

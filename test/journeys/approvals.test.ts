@@ -156,7 +156,7 @@ describe('a step with approve', () => {
       endpoint.includes('seedance'),
     );
     const isApproved = ended.result?.skipped === 0;
-    expect(films).toHaveLength(isApproved ? 1 : 0);
+    expect(films, JSON.stringify(ended)).toHaveLength(isApproved ? 1 : 0);
     expect(ended.billing.charged).toBeCloseTo(isApproved ? job.billing.reserved : 11.7, 6);
   });
 });
