@@ -41,6 +41,9 @@ export type ResumeOptions = Omit<Schemas['ResumePipelineRequest'], 'bodies' | 'a
   bodies?: Record<string, Input<'pipelines'>['steps'][number]['body']>;
 };
 
+/** Decision about a step of a pipeline that waits. */
+export type StepDecision = Schemas['DecideStepRequest'];
+
 /** Estimated price of a request, in credits. */
 export type Estimate = Schemas['StudioEstimate'];
 

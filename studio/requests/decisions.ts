@@ -45,17 +45,19 @@ import {
   type StudioRequest,
 } from './request-draft.ts';
 
+/** Fields of an approval, which choose outputs and change the body of the step. */
+export const approvalFields = {
+  outputs: createRecordSchema(z.int().min(0).max(99), { nameLengthMax: 40, countMax: 20 })
+    .optional()
+    .meta({ description: 'Indexes of the chosen outputs, by the id of the earlier step.' }),
+  body: stepBody.refine(fitsIntoPlan, { error: tooLongForPlan, abort: true }).optional().meta({
+    description: 'Fields that replace those of the body of the step, which is priced anew.',
+  }),
+};
+
 /** Schema of the request that decides about a step. */
 export const decisionRequest = z.discriminatedUnion('decision', [
-  z.strictObject({
-    decision: z.literal('approve'),
-    outputs: createRecordSchema(z.int().min(0).max(99), { nameLengthMax: 40, countMax: 20 })
-      .optional()
-      .meta({ description: 'Indexes of the chosen outputs, by the id of the earlier step.' }),
-    body: stepBody.refine(fitsIntoPlan, { error: tooLongForPlan, abort: true }).optional().meta({
-      description: 'Fields that replace those of the body of the step, which is priced anew.',
-    }),
-  }),
+  z.strictObject({ decision: z.literal('approve'), ...approvalFields }),
   z.strictObject({ decision: z.literal('reject'), reason: plainTextSchema(500).optional() }),
 ]);
 type DecisionRequest = z.infer<typeof decisionRequest>;

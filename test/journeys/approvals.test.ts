@@ -74,6 +74,22 @@ describe('a step with approve', () => {
     );
     expect(count.body.data.count).toBe(list.body.data.length);
 
+    // Operators see whom the job waits for, and no stuck job.
+    const stuck = await gateway.admin<{ data: { id: string }[] }>('/stuck?olderThanSeconds=0');
+    expect(stuck.body.data.map(({ id }) => id)).not.toContain(job.jobId);
+    const { body: explained } = await gateway.admin<{ data: { why: string; callerWhy: string } }>(
+      `/jobs/${job.jobId}`,
+    );
+    expect(explained.data.why).toContain('waits for a decision of the caller about the step film');
+    expect(explained.data.callerWhy).toMatch(
+      /^film: waits for your decision until .* UTC\. 163\.4/,
+    );
+    const progress = await gateway.getWorkflow(job.jobId).query<{ calls: object[] }>('progress');
+    expect(progress.calls[1]).toMatchObject({
+      step: 'film',
+      phase: `awaiting approval until ${waiting?.until}`,
+    });
+
     const body = { decision: 'approve', outputs: { art: 2 } };
     const decided = await decide(job.jobId, body);
     expect(decided.status, JSON.stringify(decided.body)).toBe(200);

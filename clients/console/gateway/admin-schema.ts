@@ -849,6 +849,7 @@ export interface components {
             /** Format: date-time */
             createdAt: string;
             deadlineAt: string | null;
+            awaiting: string[] | null;
             organizationName: string;
             workflow: {
                 /**
