@@ -208,8 +208,7 @@ export class StudioGateway {
   async decide<C extends Capability>(
     { jobId }: JobTicket<C>,
     step: string,
-    decision: StepDecision,
-    { signal }: SignalOption = {},
+    { signal, ...decision }: StepDecision & SignalOption,
   ): Promise<Job<C>> {
     const path = `${jobPath(jobId)}/steps/${encodeURIComponent(step)}/decision`;
     const response = await this.#connection.post(path, decision, { signal });

@@ -48,7 +48,9 @@ const createDecisionCommand = (decision: 'approve' | 'reject'): Command =>
     .argument('<job>', 'the id of the pipeline')
     .argument('[step]', 'the id of the step; may be omitted if one step waits')
     .action(
-      async (job: string, step: string | undefined, options: DecisionOptions, self: Command) => {
+      async (
+        ...[job, step, options, self]: [string, string | undefined, DecisionOptions, Command]
+      ) => {
         const session = openSession(self);
         const api = session.client('caller');
         const outputs = Object.entries(options.output ?? {}).map(
