@@ -1,6 +1,7 @@
 /**
- * Prints the number of skipped tests of each file, the flaky files and the failed tests with their errors, then
- * `N passed, N failed`, from vitest's JSON reports of a run and, if there was one, of the second run of its failed files.
+ * Prints the number of skipped tests of each file, the tests that failed in flaky files and those that failed in both
+ * runs with their errors, then `N passed, N failed`, from vitest's JSON reports of a run and, if there was one, of the
+ * second run of its failed files.
  * A file is flaky when it failed once and then passed. Fails when a test failed in both runs, and when more than one
  * file is flaky. A test file that could not be loaded counts as one failure: its tests are not in the report.
  */
@@ -39,7 +40,9 @@ function readTotals(first, second) {
   const files = readFiles(first);
   const again = second === undefined ? new Map() : readFiles(second);
   if (files === null || again === null) return { last: [], flaky: [], unread: 1 };
-  const flaky = failedFiles(files).filter((name) => again.get(name)?.status === 'passed');
+  const flaky = failedFiles(files)
+    .filter((name) => again.get(name)?.status === 'passed')
+    .map((name) => files.get(name));
   const last = [...files.values()].map((file) => again.get(file.name) ?? file);
   return { last, flaky, unread: 0 };
 }
@@ -54,10 +57,12 @@ for (const file of last) {
   const { length } = having(file, 'skipped');
   if (length > 0) console.log(`skipped: ${length} tests of ${pathOf(file)}`);
 }
+for (const { name, error } of flaky.flatMap(readFailures)) {
+  console.log(`flaky: ${name}\n${shorten(error)}\n`);
+}
 for (const { name, error } of failures) {
   console.log(`failed: ${name}\n${shorten(error)}\n`);
 }
 if (tooFlaky) console.log(`failed: at most ${flakyMax} file may be flaky (found ${flaky.length})`);
-for (const name of flaky) console.log(`flaky: ${pathOf({ name })}`);
 console.log(`${passed} passed, ${failed} failed`);
 process.exitCode = failed === 0 && passed > 0 && !tooFlaky ? 0 : 1;

@@ -42,10 +42,6 @@ const commands: Readonly<Record<string, DevCommand>> = {
     about: 'regenerates the clients from the API’s description',
     script: ['dev/clients/generate.ts'],
   },
-  'clients-pack': {
-    about: 'packs the clients into .cache/clients',
-    script: ['dev/clients/pack.ts'],
-  },
   console: {
     about: 'serves the console with live reload; needs a gateway on port 4000',
     script: ['node_modules/vite/bin/vite.js', 'clients/console'],

@@ -20,7 +20,8 @@ import { createMediaSource, openWindow, type ByteWindow } from './byte-source.ts
 import type { MediaFacts, MessageFromThread, MessageToThread } from './media-reader.ts';
 import { recognizeFormat, signatureBytes, findMediaType, type MediaType } from './media-types.ts';
 import { readPictureHeader, type PictureFormat } from './picture-header.ts';
-import { measureSound, readOpusSeconds, readTagBytes, type SoundFormat } from './sound-length.ts';
+import { readTagBytes } from './media-chunks.ts';
+import { measureSound, readOpusSeconds, type SoundFormat } from './sound-length.ts';
 
 assert(parentPort, 'media-thread.ts must run in a worker thread');
 const parent = parentPort;

@@ -6,7 +6,7 @@
 import { type ByteSource, createObjectSource } from './byte-source.ts';
 import { readMedia, type MediaFacts } from './media-reader.ts';
 import { describeRemedy, findRefusedStart } from './refused-formats.ts';
-import { readTagBytes } from './sound-length.ts';
+import { readTagBytes } from './media-chunks.ts';
 import type { InputMeasurements } from '../domain/measured-price.ts';
 import type { Storage } from './storage.ts';
 

@@ -4,6 +4,7 @@
  * more than a few milliseconds.
  */
 import type { ByteWindow } from './byte-source.ts';
+import { walkJpeg, walkPng, walkRiff } from './media-chunks.ts';
 
 /** Properties of a picture. Width and height are those of the upright picture. */
 export interface PictureHeader {
@@ -90,21 +91,16 @@ async function readPng(file: ByteWindow): Promise<StoredHeader | null> {
     // Color types 4 and 6 have an alpha channel.
     hasAlpha: (start.readUInt8(25) & 4) !== 0,
   };
-  let position = 33;
-  for (let chunks = 0; chunks < chunksMax; chunks += 1) {
-    const head = await file.read(position, 12);
-    if (head.length < 12) return null;
-    const name = head.toString('latin1', 4, 8);
-    const length = head.readUInt32BE(0);
-    if (name === 'IDAT') return header;
-    if (name === 'IEND') return null;
-    if (name === 'tRNS') header.hasAlpha = true;
-    if (name === 'acTL') header.isAnimated = head.readUInt32BE(8) > 1;
-    if (name === 'eXIf') {
-      const exif = await file.read(position + 8, Math.min(length, exifBytesMax));
-      header.orientation = readOrientation(exif);
+  for await (const { id, data, dataEnd } of walkPng(file, chunksMax)) {
+    if (id === 'IDAT') return header;
+    if (id === 'IEND') return null;
+    if (id === 'tRNS') header.hasAlpha = true;
+    if (id === 'acTL') header.isAnimated = (await file.read(data, 4)).readUInt32BE(0) > 1;
+    if (id === 'eXIf') {
+      header.orientation = readOrientation(
+        await file.read(data, Math.min(dataEnd - data, exifBytesMax)),
+      );
     }
-    position += length + 12;
   }
   return null;
 }
@@ -114,30 +110,17 @@ const isFrameMarker = (marker: number): boolean =>
   marker >= 0xc0 && marker <= 0xcf && ![0xc4, 0xc8, 0xcc].includes(marker);
 
 async function readJpeg(file: ByteWindow): Promise<StoredHeader | null> {
-  let position = 2;
   let orientation: number | undefined;
-  for (let segments = 0; segments < chunksMax; segments += 1) {
-    const head = await file.read(position, 10);
-    if (head.length < 4 || head.readUInt8(0) !== 0xff) return null;
-    const marker = head.readUInt8(1);
-    if (marker === 0xff) {
-      position += 1;
-    } else if (marker === 0x01 || (marker >= 0xd0 && marker <= 0xd8)) {
-      position += 2;
-    } else if (marker === 0xd9 || marker === 0xda) {
-      return null;
-    } else {
-      const length = head.readUInt16BE(2);
-      if (isFrameMarker(marker)) {
-        if (head.length < 9) return null;
-        const [height, width] = [head.readUInt16BE(5), head.readUInt16BE(7)];
-        return { width, height, orientation: orientation ?? 1 };
-      }
-      if (marker === 0xe1 && head.toString('latin1', 4, 10) === 'Exif\0\0') {
-        const exif = await file.read(position + 10, Math.max(0, length - 8));
-        orientation ??= readOrientation(exif);
-      }
-      position += 2 + Math.max(2, length);
+  for await (const { marker, data, dataEnd } of walkJpeg(file, chunksMax)) {
+    const start = await file.read(data, 6);
+    if (isFrameMarker(marker)) {
+      if (start.length < 5) return null;
+      const [height, width] = [start.readUInt16BE(1), start.readUInt16BE(3)];
+      return { width, height, orientation: orientation ?? 1 };
+    }
+    if (marker === 0xe1 && start.toString('latin1') === 'Exif\0\0') {
+      const exif = await file.read(data + 6, Math.max(0, dataEnd - data - 6));
+      orientation ??= readOrientation(exif);
     }
   }
   return null;
@@ -167,23 +150,17 @@ async function readWebp(file: ByteWindow): Promise<StoredHeader | null> {
   const flags = first.readUInt8(8);
   const [hasExif, hasAnimation] = [(flags & 0x08) !== 0, (flags & 0x02) !== 0];
   if (!hasExif && !hasAnimation) return header;
-  let position = 12;
   let frames = 0;
   // The orientation follows the pixels, so all chunks are visited.
-  for (let chunks = 0; chunks < chunksMax; chunks += 1) {
-    const head = await file.read(position, 8);
-    if (head.length < 8) break;
-    const name = head.toString('latin1', 0, 4);
-    const length = head.readUInt32LE(4);
-    if (name === 'ANMF') frames += 1;
+  for await (const { id, data, dataEnd } of walkRiff(file, { max: chunksMax })) {
+    if (id === 'ANMF') frames += 1;
     if (frames > 1) return { ...header, isAnimated: true };
-    if (name === 'EXIF') {
-      const exif = await file.read(position + 8, Math.min(length, exifBytesMax));
+    if (id === 'EXIF') {
+      const exif = await file.read(data, Math.min(dataEnd - data, exifBytesMax));
       // Some writers put the marker of JPEG before the directory.
       const tiff = exif.toString('latin1', 0, 6) === 'Exif\0\0' ? exif.subarray(6) : exif;
       header.orientation = readOrientation(tiff);
     }
-    position += 8 + length + (length % 2);
   }
   return header;
 }

@@ -4,6 +4,7 @@
  * media-thread.ts. A hundred megabytes take less than half a second of CPU.
  */
 import type { ByteWindow } from './byte-source.ts';
+import { readTagBytes, walkRiff } from './media-chunks.ts';
 
 /** Formats that this module measures, by the extension of their stored files. */
 export type SoundFormat = 'wav' | 'mp3' | 'aac' | 'flac' | 'ogg';
@@ -38,6 +39,7 @@ const wavFormatNames: Readonly<Record<number, string>> = {
   0xff: 'AAC',
 };
 const wavChunksMax = 20_000;
+const wavFormatBytesMax = 40;
 
 /** Returns the number of bytes of one second; or a description of a header that has none. */
 function readWavRate(format: Buffer): number | string {
@@ -55,27 +57,15 @@ function readWavRate(format: Buffer): number | string {
 
 /** Sums all `data` chunks: some decoders play them one after the other, some only the last. */
 async function measureWav(file: ByteWindow, start: number): Promise<MeasuredSound> {
-  let position = start + 12;
   let rate: number | null = null;
-  let [dataBytes, longBytes] = [0, 0];
-  for (let chunks = 0; chunks < wavChunksMax; chunks += 1) {
-    const head = await file.read(position, 48);
-    if (head.length < 8) break;
-    const name = head.toString('latin1', 0, 4);
-    let length = head.readUInt32LE(4);
-    if (name === 'ds64' && head.length >= 24) longBytes = Number(head.readBigUInt64LE(16));
-    if (name === 'fmt ' && rate === null) {
-      const found = readWavRate(head.subarray(8, 8 + length));
+  let dataBytes = 0;
+  for await (const { id, data, dataEnd } of walkRiff(file, { max: wavChunksMax, start })) {
+    if (id === 'fmt ' && rate === null) {
+      const found = readWavRate(await file.read(data, Math.min(dataEnd - data, wavFormatBytesMax)));
       if (typeof found === 'string') return { found };
       rate = found;
     }
-    if (name === 'data') {
-      const rest = file.sizeBytes - position - 8;
-      // A length of all ones is that of a recorder that could not return to its header.
-      if (length === 0xffffffff) length = longBytes || rest;
-      dataBytes += Math.min(length, rest);
-    }
-    position += 8 + length + (length % 2);
+    if (id === 'data') dataBytes += Math.min(dataEnd, file.sizeBytes) - data;
   }
   if (rate === null) return { found: 'a damaged WAV' };
   return { seconds: dataBytes / rate };
@@ -135,13 +125,6 @@ const garbageBytesMax = 1024 * 1024;
 const attemptsMax = 20_000;
 /** Number of frames in a row that identify a recording that does not start with one. */
 const framesInRow = 3;
-
-/** Returns the number of bytes of an ID3v2 tag; 0 if the bytes are none. */
-export function readTagBytes(head: Buffer): number {
-  if (head.length < 10 || head.toString('latin1', 0, 3) !== 'ID3') return 0;
-  const [, , , , , , a = 0, b = 0, c = 0, d = 0] = head;
-  return 10 + ((a & 127) << 21) + ((b & 127) << 14) + ((c & 127) << 7) + (d & 127);
-}
 
 /** Search for frames: `kind` is null before the first frame. */
 interface FrameSearch {

@@ -1,7 +1,8 @@
-/** `npm run dev -- clients-pack`: builds the packages of the clients in `.cache/clients`, without publishing them. */
-import { cp, mkdir, mkdtemp, readdir, rm } from 'node:fs/promises';
+/** `npm run clients-pack`: builds the packages of the clients in `.cache/clients`, without publishing them. */
+import { cp, mkdir, mkdtemp, readFile, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { installNpm } from '../stack/tools.ts';
 import { installPythonCommands, root, run } from './tools.ts';
 
 /** Builds the TypeScript client, and packs it into a folder. Returns the path of the tarball. */
@@ -12,13 +13,43 @@ export const packAiSdk = (into: string): Promise<string> =>
   // Its types need the sources of the client, which are compiled into a folder beside it.
   packNpm('ai-sdk', 'ai-sdk', into);
 
+/** Folders of clients/ that are packages of npm. */
+const npmClients = ['typescript', 'ai-sdk'];
+
+async function readManifest(path: string): Promise<Record<string, Record<string, string>>> {
+  return JSON.parse(await readFile(join(root, path, 'package.json'), 'utf8'));
+}
+
+/**
+ * Installs the compiler and the dependencies of the clients outside of node_modules, where processes of `npm start` may use
+ * the dependencies without those of developers. Returns the folder that contains the packages.
+ */
+async function installCompiler(): Promise<string> {
+  const { devDependencies: { typescript = '' } = {} } = await readManifest('');
+  const manifests = npmClients.map((name) => readManifest(join('clients', name)));
+  const ranges = (await Promise.all(manifests)).flatMap((manifest) =>
+    Object.entries(manifest['dependencies'] ?? {}),
+  );
+  // The lowest versions that the packages allow; the provider is compiled with the sources of the client.
+  const lowest = ranges
+    .filter(([name]) => name !== 'studio-gateway-client')
+    .map(([name, range]) => [name, range.replace('^', '')]);
+  return installNpm('pack', { dependencies: { typescript, ...Object.fromEntries(lowest) } });
+}
+
 /** Packs a folder of clients/. `compiled` is the folder of the compiler's output that is packed. */
 async function packNpm(name: string, compiled: string, into: string): Promise<string> {
-  const source = join(root, 'clients', name);
+  const modules = await installCompiler();
+  // The compiler finds the dependencies of sources that lie beside them.
+  const sources = await mkdtemp(join(dirname(modules), 'sources-'));
   const built = await mkdtemp(join(tmpdir(), 'client-'));
-  const output = await mkdtemp(join(tmpdir(), 'client-output-'));
   try {
-    await run('npx', ['--no-install', 'tsc', '-p', source, '--outDir', output], { cwd: root });
+    const copied = ['tsconfig.json', ...npmClients.map((client) => join('clients', client))];
+    for (const path of copied) await cp(join(root, path), join(sources, path), { recursive: true });
+    const source = join(sources, 'clients', name);
+    const output = join(sources, 'output');
+    const compiler = join(modules, 'typescript', 'bin', 'tsc');
+    await run(process.execPath, [compiler, '-p', source, '--outDir', output]);
     await cp(join(output, compiled), join(built, 'dist'), { recursive: true });
     for (const file of ['package.json', 'README.md']) {
       await cp(join(source, file), join(built, file));
@@ -30,7 +61,7 @@ async function packNpm(name: string, compiled: string, into: string): Promise<st
     const [report]: { filename: string }[] = JSON.parse(stdout);
     return join(into, report?.filename ?? '');
   } finally {
-    for (const folder of [built, output]) await rm(folder, { recursive: true, force: true });
+    for (const folder of [built, sources]) await rm(folder, { recursive: true, force: true });
   }
 }
 

@@ -5,7 +5,7 @@
  */
 import { open, type FileHandle } from 'node:fs/promises';
 import type { StoredArtifact } from '../../domain/job-plan.ts';
-import { withFileWindow, type FileWindow } from '../byte-source.ts';
+import { withFileWindow, type ByteWindow } from '../byte-source.ts';
 import { readJpeg, readPng, readWebp } from './picture-marks.ts';
 import { readMp3, readMp4, readWebm } from './recording-marks.ts';
 import { readWav } from './riff.ts';
@@ -114,7 +114,7 @@ const copyBytes = 512 * 1024;
 export type ContentCredentials = StoredArtifact['contentCredentials'];
 
 /** Readers of metadata, keyed by the extension of the storage key. */
-const readers: Record<string, (file: FileWindow) => Promise<FileMetadata | null>> = {
+const readers: Record<string, (file: ByteWindow) => Promise<FileMetadata | null>> = {
   png: readPng,
   jpg: readJpeg,
   webp: readWebp,
@@ -168,7 +168,7 @@ export async function markFile(
 }
 
 /** Reads the metadata of a file; null if its format has none or the file is malformed. */
-async function readMetadata(file: FileWindow, extension: string): Promise<FileMetadata | null> {
+async function readMetadata(file: ByteWindow, extension: string): Promise<FileMetadata | null> {
   try {
     return (await readers[extension]?.(file)) ?? null;
   } catch (error) {

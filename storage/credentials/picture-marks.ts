@@ -1,27 +1,25 @@
 /** Metadata of PNG, JPEG and WebP files: where marks are found, and where one is written. */
 import { crc32, inflateSync } from 'node:zlib';
-import { metadataBytesMax, type FileWindow } from '../byte-source.ts';
+import { metadataBytesMax, type ByteWindow } from '../byte-source.ts';
+import { walkJpeg, walkPng } from '../media-chunks.ts';
 import { readRiff, resizeRiff, riffChunk } from './riff.ts';
 import type { Edit, FileMetadata } from './content-credentials.ts';
 
+/** Maximum number of chunks that are visited. */
+const chunksMax = 100_000;
 const pngKeyword = 'XML:com.adobe.xmp\0';
 
 /** PNG specification, 5 (chunks) and 11.3.3.4 (`iTXt`); C2PA embeds a manifest as `caBX`. */
-export async function readPng(file: FileWindow): Promise<FileMetadata | null> {
+export async function readPng(file: ByteWindow): Promise<FileMetadata | null> {
   let isSigned = false;
   let packet: { text: string; start: number; end: number } | null = null;
-  let offset = 8;
-  while (offset + 12 <= file.sizeBytes) {
-    const head = await file.read(offset, offset + 8);
-    const type = head.toString('latin1', 4, 8);
-    const end = offset + 12 + head.readUInt32BE(0);
-    if (type === 'caBX') isSigned = true;
-    if (type === 'iTXt' && end - offset <= metadataBytesMax && !packet) {
-      const text = readPngPacket(await file.read(offset + 8, end - 4));
-      if (text !== null) packet = { text, start: offset, end };
+  for await (const { id, start, data, dataEnd, end } of walkPng(file, chunksMax)) {
+    if (id === 'caBX') isSigned = true;
+    if (id === 'iTXt' && end - start <= metadataBytesMax && !packet) {
+      const text = readPngPacket(await file.read(data, dataEnd - data));
+      if (text !== null) packet = { text, start, end };
     }
-    if (type === 'IEND') break;
-    offset = end;
+    if (id === 'IEND') break;
   }
   // The header has a fixed size; metadata before the pixels is seen by readers that stop there.
   const headerEnd = 8 + 25;
@@ -63,32 +61,22 @@ const jpegExtendedXmp = Buffer.from('http://ns.adobe.com/xmp/extension/\0');
 const jpegSegmentMax = 65_533;
 
 /** JPEG marker segments up to the pixels; C2PA embeds a manifest in APP11 segments (JUMBF). */
-export async function readJpeg(file: FileWindow): Promise<FileMetadata | null> {
+export async function readJpeg(file: ByteWindow): Promise<FileMetadata | null> {
   let isSigned = false;
   let packet: { text: string; start: number; end: number } | null = null;
   let extension = '';
   let firstFree = 2;
-  let offset = 2;
-  while (offset + 4 <= file.sizeBytes) {
-    const head = await file.read(offset, offset + 4);
-    const marker = head[1] ?? 0;
-    if (head[0] !== 0xff || marker === 0xda || marker === 0xd9) break;
-    if (marker === 0xff) {
-      offset += 1;
-      continue;
-    }
-    const end = offset + 2 + head.readUInt16BE(2);
-    const data = await file.read(offset + 4, end);
+  for await (const { marker, start, data: dataStart, end } of walkJpeg(file, chunksMax)) {
+    const data = await file.read(dataStart, end - dataStart);
     if (marker === 0xeb && isJumbf(data)) isSigned = true;
     if (marker === 0xe1 && startsWith(data, jpegXmp) && !packet) {
-      packet = { text: data.toString('utf8', jpegXmp.length), start: offset, end };
+      packet = { text: data.toString('utf8', jpegXmp.length), start, end };
     }
     if (marker === 0xe1 && startsWith(data, jpegExtendedXmp)) extension += data.toString('latin1');
     // JFIF and Exif must come first.
-    if (offset === firstFree && (marker === 0xe0 || startsWith(data, Buffer.from('Exif\0')))) {
+    if (start === firstFree && (marker === 0xe0 || startsWith(data, Buffer.from('Exif\0')))) {
       firstFree = end;
     }
-    offset = end;
   }
   const { start, end } = packet ?? { start: firstFree, end: firstFree };
   return {
@@ -115,7 +103,7 @@ function isJumbf(data: Buffer): boolean {
 }
 
 /** WebP container: RIFF chunks; the extended header `VP8X` declares the metadata. */
-export async function readWebp(file: FileWindow): Promise<FileMetadata | null> {
+export async function readWebp(file: ByteWindow): Promise<FileMetadata | null> {
   const riff = await readRiff(file);
   const [first] = riff?.chunks ?? [];
   if (!riff || !first) return null;
@@ -124,7 +112,7 @@ export async function readWebp(file: FileWindow): Promise<FileMetadata | null> {
   const { start, end } = existing ?? { start: riff.end, end: riff.end };
   return {
     isSigned: riff.chunks.some(({ id }) => id === 'C2PA'),
-    packet: existing ? (await existing.read()).toString() : null,
+    packet: existing ? (await riff.read(existing)).toString() : null,
     write({ xmp }) {
       if (!header) return null;
       const chunk = { start, end, bytes: riffChunk('XMP ', Buffer.from(xmp)) };
@@ -138,10 +126,10 @@ const alphaFlag = 0x10;
 
 /** Returns the edit that declares XMP in the header; null if the header is not readable. */
 async function readWebpHeader(
-  file: FileWindow,
+  file: ByteWindow,
   { id, start }: { id: string; start: number },
 ): Promise<Edit | null> {
-  const data = await file.read(start + 8, start + 18);
+  const data = await file.read(start + 8, 10);
   if (data.length < 10) return null;
   if (id === 'VP8X') {
     const bytes = Buffer.from([(data[0] ?? 0) | xmpFlag]);

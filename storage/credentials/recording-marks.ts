@@ -1,5 +1,6 @@
 /** Metadata of MP4, WebM and MP3 files: where marks are found, and where one is written. */
-import { metadataBytesMax, type FileWindow } from '../byte-source.ts';
+import { metadataBytesMax, type ByteWindow } from '../byte-source.ts';
+import { id3HeadBytes, readSyncsafe, readTagBytes } from '../media-chunks.ts';
 import type { Edit, FileMetadata } from './content-credentials.ts';
 
 const xmpBoxId = 'be7acfcb97a942e89c71999491e3afac';
@@ -19,19 +20,20 @@ interface Box {
  * MP4 (ISO 14496-12): boxes of the file. XMP and C2PA manifests are `uuid` boxes. Samples are found
  * by their offsets in the file, so no box before them may change its size.
  */
-export async function readMp4(file: FileWindow): Promise<FileMetadata | null> {
+export async function readMp4(file: ByteWindow): Promise<FileMetadata | null> {
   let last: Box | null = null;
   let isSigned = false;
   let existing: (Box & { text: string }) | null = null;
   let offset = 0;
   for (let count = 0; offset + 8 <= file.sizeBytes && count < boxesMax; count += 1) {
-    const head = await file.read(offset, offset + 32);
+    const head = await file.read(offset, 32);
     const box = parseBox(head, offset, file.sizeBytes);
     if (!box) return null;
     const id = box.type === 'uuid' ? head.toString('hex', box.headBytes, box.headBytes + 16) : '';
     if (id === c2paBoxId) isSigned = true;
     if (id === xmpBoxId && box.end - offset <= metadataBytesMax) {
-      const text = (await file.read(offset + box.headBytes + 16, box.end)).toString();
+      const textStart = offset + box.headBytes + 16;
+      const text = (await file.read(textStart, box.end - textStart)).toString();
       existing = { ...box, text };
     }
     last = box;
@@ -89,18 +91,18 @@ const tailBytes = 8192;
  * WebM (RFC 9559): a mark is a Tags element at the end of the segment. Tags of providers precede the
  * clusters.
  */
-export async function readWebm(file: FileWindow): Promise<FileMetadata | null> {
+export async function readWebm(file: ByteWindow): Promise<FileMetadata | null> {
   const header = await readElement(file, 0);
   const segment = header?.size == null ? null : await readElement(file, header.data + header.size);
   if (!segment || segment.id !== ebml.segment) return null;
-  let text = (await file.read(Math.max(0, file.sizeBytes - tailBytes), file.sizeBytes)).toString();
+  let text = (await file.read(Math.max(0, file.sizeBytes - tailBytes), tailBytes)).toString();
   let offset = segment.data;
   for (let count = 0; count < elementsMax; count += 1) {
     const element = await readElement(file, offset);
     if (!element || element.size === null || element.id === ebml.cluster) break;
     const end = element.data + element.size;
     if (element.id === ebml.tags && element.size <= metadataBytesMax) {
-      text += (await file.read(element.data, end)).toString();
+      text += (await file.read(element.data, element.size)).toString();
     }
     offset = end;
   }
@@ -126,8 +128,8 @@ export async function readWebm(file: FileWindow): Promise<FileMetadata | null> {
 }
 
 /** Reads the head of an EBML element. `size` is null if it is unknown. */
-async function readElement(file: FileWindow, start: number) {
-  const head = await file.read(start, start + 12);
+async function readElement(file: ByteWindow, start: number) {
+  const head = await file.read(start, 12);
   const idBytes = Math.clz32(head[0] ?? 0) - 23;
   const lengthBytes = Math.clz32(head[idBytes] ?? 0) - 23;
   if (head.length < idBytes + lengthBytes || idBytes > 4 || lengthBytes > 8) return null;
@@ -166,7 +168,6 @@ function simpleTag([name, value]: readonly [string, string]): Buffer {
 
 const toTagName = (property: string): string => property.replace(/^.*:/, '');
 
-const id3HeadBytes = 10;
 /** Flags of a tag whose frames cannot be read without more work: all but "experimental". */
 const id3OtherFlags = 0b1101_1111;
 
@@ -174,17 +175,17 @@ const id3OtherFlags = 0b1101_1111;
  * MP3: ID3v2 tags at the start of the file. XMP is the frame `PRIV` with the owner `XMP`; a C2PA
  * manifest is a frame `GEOB`.
  */
-export async function readMp3(file: FileWindow): Promise<FileMetadata | null> {
+export async function readMp3(file: ByteWindow): Promise<FileMetadata | null> {
   let text = '';
   let offset = 0;
   let first: { version: number; flags: number; end: number; frames: Buffer } | null = null;
   for (;;) {
-    const head = await file.read(offset, offset + id3HeadBytes);
-    if (head.length < id3HeadBytes || head.toString('latin1', 0, 3) !== 'ID3') break;
-    const end = offset + id3HeadBytes + readSyncsafe(head, 6);
-    const frames = Buffer.from(
-      await file.read(offset + id3HeadBytes, Math.min(end, offset + metadataBytesMax)),
-    );
+    const head = Buffer.from(await file.read(offset, id3HeadBytes));
+    const tagBytes = readTagBytes(head);
+    if (tagBytes === 0) break;
+    const end = offset + tagBytes;
+    const framesBytes = Math.min(tagBytes, metadataBytesMax) - id3HeadBytes;
+    const frames = Buffer.from(await file.read(offset + id3HeadBytes, framesBytes));
     first ??= { version: head[3] ?? 0, flags: head[5] ?? 0, end, frames };
     text += frames.toString('latin1').replaceAll('\0', '');
     offset = end;
@@ -257,6 +258,3 @@ function id3Tag(version: number, frames: Buffer): Buffer {
 
 const syncsafe = (size: number): Buffer =>
   Buffer.from([(size >> 21) & 127, (size >> 14) & 127, (size >> 7) & 127, size & 127]);
-
-const readSyncsafe = (bytes: Buffer, at: number): number =>
-  bytes.subarray(at, at + 4).reduce((sum, byte) => sum * 128 + (byte & 127), 0);

@@ -1,6 +1,6 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { useOwnGateway } from '../harness/gateway.ts';
-import { installSchemathesis, runSchemathesis } from '../harness/schemathesis.ts';
+import { installSchemathesis, runSchemathesis, type Subject } from '../harness/schemathesis.ts';
 
 // Random requests may leave anything behind.
 const gateway = useOwnGateway(
@@ -11,10 +11,11 @@ const gateway = useOwnGateway(
   },
   'never',
 );
-let otherKeyId: string;
+let subject: Subject;
 beforeAll(async () => {
   await installSchemathesis();
-  otherKeyId = (await gateway.newKey()).keyId;
+  const { keyId } = await gateway.newKey();
+  subject = { ...(await gateway.newCaller()), keyId };
 }, 600_000);
 
 /** Operations of a description, by their paths: groups of about the same number run at the same time. */
@@ -42,7 +43,7 @@ describe('the OpenAPI description', () => {
       const { failed, report } = await runSchemathesis({
         url: gateway.url + path,
         key: keyOf(),
-        otherKeyId,
+        subject,
         operations,
         examples: Number(process.env['SCHEMATHESIS_EXAMPLES'] ?? 3),
         seed,

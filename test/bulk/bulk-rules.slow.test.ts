@@ -45,6 +45,20 @@ const listItems = async (bulkId: string, key?: string) =>
     )
   ).body.data;
 
+describe('a bulk job', () => {
+  const step = { id: 'a', use: 'image/generate', body: {} };
+  const twentySteps = { use: 'pipelines', body: { steps: Array.from({ length: 20 }, () => step) } };
+  it.each([
+    ['10,001 items', art('a lamp'), 10_001, 'must contain at most 10000 items'],
+    ['40,001 steps', twentySteps, 2001, 'must contain at most 40000 steps'],
+  ])('with %s is rejected', async (_, item, count, message) => {
+    const lines = `${JSON.stringify(item)}\n`.repeat(count);
+    const headers = { 'content-type': 'application/x-ndjson' };
+    const { status, body } = await gateway.call<Body>(path, { body: lines, headers });
+    expect([status, body.message]).toEqual([400, expect.stringContaining(message)]);
+  });
+});
+
 describe('a command that starts items', () => {
   it('needs a key that may start them', async () => {
     const items = [art('a lamp'), art('a lamp', { model: 'seedream' }), pipeline];

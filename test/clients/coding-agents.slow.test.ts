@@ -104,11 +104,23 @@ describe.each([
       'gpt-5-mini',
       'grok-4.7',
       'gemini-3.5-flash',
+      'mistral-medium-latest',
       // A model that does not reason.
       'gpt-4.1-mini',
     ],
   ],
-  ['Codex', runCodex, ['gpt-5-mini', 'gpt-5.5', 'gpt-5.6-sol', 'claude-sonnet-5', 'gpt-4.1-mini']],
+  [
+    'Codex',
+    runCodex,
+    [
+      'gpt-5-mini',
+      'gpt-5.5',
+      'gpt-5.6-sol',
+      'claude-sonnet-5',
+      'mistral-medium-latest',
+      'gpt-4.1-mini',
+    ],
+  ],
 ] as const)('%s', (_name, run, models) => {
   it.for<string>(models)(
     'writes and reads a file with tools, and answers (%s)',

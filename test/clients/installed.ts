@@ -54,7 +54,9 @@ export async function installPythonFrameworks(): Promise<string> {
   const packages = [
     'anthropic==2.13.0',
     'instructor==1.17.0',
+    'langchain-anthropic==1.7.10',
     'langchain-openai==1.6.6',
+    'langchain-tests==1.1.9',
     'litellm==1.106.2',
     // The newest version that all of them accept.
     'openai==2.54.0',

@@ -1,4 +1,4 @@
-/** Tool loops of Python's clients, on a model of each protocol; loops.py is the program. */
+/** Tool loops of Python's clients, on a model of each protocol (loops.py), and LangChain's own tests of chat models. */
 import { join } from 'node:path';
 import { beforeAll, expect, it } from 'vitest';
 import { root, run } from '../../dev/clients/tools.ts';
@@ -53,3 +53,16 @@ it.concurrent.for([
     expect(chats.map(({ state }) => state)).toEqual(Array.from({ length: count }, () => 'charged'));
   },
 );
+
+it('pass the standard tests of LangChain, with clients of OpenAI and Anthropic', async ({
+  skip,
+}) => {
+  if (missing !== null) skip(missing);
+  const { key } = await gateway.newCaller({ credits: 1000 });
+  const env = { ...process.env, GATEWAY_URL: gateway.url, GATEWAY_KEY: key };
+  const settings = ['-o', 'asyncio_mode=auto', '--benchmark-disable', '-p', 'no:cacheprovider'];
+  // The model of the sandbox chooses no tools by itself.
+  const chosen = ['-k', 'not tool_calling', join(root, 'test', 'clients', 'langchain_standard.py')];
+  const { stdout } = await run(python, ['-m', 'pytest', '-q', ...settings, ...chosen], { env });
+  expect(stdout).toMatch(/^68 passed, 24 skipped, 8 deselected/m);
+});

@@ -18,6 +18,7 @@ let hadolint = '';
 let missing: string | null;
 beforeAll(async () => {
   const dependencies = {
+    '@arethetypeswrong/cli': '0.18.5',
     '@modelcontextprotocol/conformance': '0.1.16',
     '@stoplight/spectral-cli': '6.16.3',
     publint: '0.3.25',
@@ -77,13 +78,17 @@ describe('the conformance suite of the Model Context Protocol', () => {
 });
 
 describe('the packages', () => {
-  testWith('have no fault that publint finds', async () => {
+  testWith('have no fault that publint finds, and types for modules', async () => {
     const folder = newFolder();
     for (const tarball of [await packTypescript(folder), await packAiSdk(folder)]) {
       expect(await runScript('publint/src/cli.js', [tarball, '--strict'])).toMatchObject({
         status: 0,
         stdout: expect.stringContaining('All good!'),
       });
+      // The packages are modules; their pages say what CommonJS needs.
+      const types = [tarball, '--profile', 'esm-only'];
+      const checked = await runScript('@arethetypeswrong/cli/dist/index.js', types);
+      expect(checked).toMatchObject({ status: 0, stdout: expect.stringContaining('bundler') });
     }
   });
 

@@ -125,6 +125,11 @@ describe('a pipeline', () => {
       why: expect.stringContaining('; the step art failed: CONTENT_POLICY, '),
       calls: [{ step: 'art' }, { step: 'voice' }],
     });
+    const listed = await gateway.admin<{ data: object[] }>(`/jobs?search=${job.jobId}`);
+    const states = listed.body.data.map(({ steps }: { steps?: { status: string }[] }) =>
+      steps?.map(({ status }) => status),
+    );
+    expect(states).toEqual([['failed', 'skipped', 'completed']]);
   });
 
   it('fails and releases everything if no step delivers', async () => {

@@ -4,6 +4,7 @@ import type { JobRecord } from '../../../studio/jobs/job-reads.ts';
 import { errorTable } from '../../../domain/errors.ts';
 import { isoTime, keysOf } from '../../../domain/json.ts';
 import { extractPromptLine } from '../../../domain/job-record.ts';
+import { showSteps, stepsSchema } from '../../../studio/pipelines/step-view.ts';
 import { buildBilling, jobSchema } from '../../../studio/jobs/job-view.ts';
 import { addOrganizationNames } from '../../../identity/organizations.ts';
 import {
@@ -36,6 +37,10 @@ export const jobSummary = z
     status,
     verifying: z.boolean(),
     errorCode: z.string().nullable(),
+    steps: z
+      .array(stepsSchema.unwrap().element.pick({ id: true, status: true }))
+      .nullable()
+      .meta({ description: 'Steps of a pipeline; null for other jobs.' }),
     billing,
     createdAt,
     deadlineAt,
@@ -58,6 +63,8 @@ export function formatJobSummary(
     status: job.status,
     verifying: job.verifying,
     errorCode: job.error?.code ?? null,
+    steps:
+      showSteps(job, new Map())?.map(({ id, status: state }) => ({ id, status: state })) ?? null,
     billing: buildBilling(job),
     createdAt: isoTime(job.createdAtMs),
     deadlineAt: isoTime(job.deadlineAtMs),

@@ -310,6 +310,12 @@ export interface components {
             status: "open" | "completed" | "failed" | "canceled";
             verifying: boolean;
             errorCode: string | null;
+            /** @description Steps of a pipeline; null for other jobs. */
+            steps: {
+                id: string;
+                /** @enum {string} */
+                status: "waiting" | "running" | "completed" | "failed" | "skipped" | "canceled";
+            }[] | null;
             billing: {
                 /** @enum {string} */
                 state: "reserved" | "charged" | "released";

@@ -1,5 +1,4 @@
 /** Shows states as colored words. */
-import type { Job } from '../gateway/client.ts';
 import { toWords } from './names.ts';
 
 const toneByState: Record<string, string> = {
@@ -31,8 +30,12 @@ export function State({ name }: { name: string }) {
   );
 }
 
+interface JobStateProps {
+  job: { status: string; steps: readonly { status: string }[] | null };
+}
+
 /** Shows the state of a job. A pipeline that has delivered in part shows the number of its steps. */
-export function JobState({ job: { status, steps } }: { job: Pick<Job, 'status' | 'steps'> }) {
+export function JobState({ job: { status, steps } }: JobStateProps) {
   const completed = steps?.filter((step) => step.status === 'completed').length ?? 0;
   if (!steps || status !== 'completed' || completed === steps.length)
     return <State name={status} />;

@@ -176,10 +176,14 @@ function lookUpCache({ messages }: CompletionRequest, cache: PromptCache): Conve
   return { read: read >= cachedTokensMin ? read : 0, write: 0 };
 }
 
+/** Returns true for a message that is only a note of the program that sends it, to which models do not reply. */
+const isReminder = (message: Message): boolean =>
+  /^<system-reminder>[^]*<\/system-reminder>\s*$/.test(readText(message));
+
 function buildConversation(request: CompletionRequest, cache: PromptCache): Conversation {
   const { messages } = request;
-  const last = messages.at(-1);
-  const question = messages.findLast(({ role }) => role === 'user');
+  const last = messages.findLast((message) => !isReminder(message)) ?? messages.at(-1);
+  const question = messages.findLast((message) => message.role === 'user' && !isReminder(message));
   return {
     model: request.model,
     text: last ? readText(last) : '',

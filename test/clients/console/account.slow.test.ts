@@ -243,7 +243,7 @@ describeInBrowser('the account in the console', () => {
     const { page, problems } = await openAs(key);
     await visit(page, 'Webhooks');
     const line = page.locator(`tr[data-row=${jobId}]`);
-    await line.getByText('500').waitFor();
+    await line.getByText('500', { exact: true }).waitFor();
     status = 204;
     const address = page.getByRole('region', { name: 'Addresses' }).getByRole('row').last();
     await address.getByText('2 failing').waitFor();

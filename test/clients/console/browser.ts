@@ -62,6 +62,18 @@ async function openPage(browser: Browser, url: string): Promise<ConsolePage> {
   return { page, problems };
 }
 
+/** Describes the pages that are open: their addresses, and the begin of their text. */
+async function describePages(browser: Browser): Promise<string> {
+  const pages = browser.contexts().flatMap((context) => context.pages());
+  const texts = pages.map(async (page) => {
+    const text = await page.evaluate<string>(
+      '(document.querySelector("main") ?? document.body).innerText',
+    );
+    return `${page.url()}: ${text.replaceAll(/\s+/g, ' ').slice(0, 3000)}`;
+  });
+  return (await Promise.all(texts)).join('\n');
+}
+
 /** Returns the shared gateway with a browser, whose pages are closed after each test. */
 export function useConsole() {
   const gateway = useGateway();
@@ -71,8 +83,11 @@ export function useConsole() {
     const args = ['--no-sandbox'];
     browser = await chromium.launch({ executablePath: executablePath ?? '', args });
   });
-  afterEach(async () => {
+  afterEach(async ({ task }) => {
+    const shown = task.result?.state === 'fail' ? await describePages(browser) : null;
     for (const context of browser.contexts()) await context.close();
+    // The report of a run has the errors of a test, and no picture.
+    if (shown !== null) throw new Error(shown);
   });
   afterAll(() => browser?.close());
   return {

@@ -448,6 +448,45 @@ describeInBrowser('the console of a caller', () => {
     expect(problems).toEqual([]);
   });
 
+  it('builds a pipeline by clicking: steps, results of earlier steps, and messages at their fields', async () => {
+    const { key } = await gateway.newCaller({ credits: 1000 });
+    const { page, problems } = await openAs(key);
+    await page.goto(`${gateway.url}/console/playground/pipelines`);
+    await page.getByRole('button', { name: 'Product picture, cut out and enlarged' }).click();
+    const steps = page.getByRole('list', { name: 'Steps of the pipeline' }).getByRole('listitem');
+    await expect.poll(() => steps.count()).toBe(3);
+    await page.getByRole('button', { name: 'Remove large' }).click();
+    await page.getByRole('button', { name: 'Add a step' }).click();
+    const last = steps.last();
+    await last.getByLabel('Name').fill('film');
+    await last.getByLabel('Does').selectOption('video/generate');
+    await last.getByLabel('Prompt', { exact: true }).fill('');
+    await page.getByText(/steps\.2\.body\.prompt/).waitFor();
+    await last.getByLabel('Prompt', { exact: true }).fill('the mug turns');
+    const picture = last.getByRole('combobox', { name: /^Image URL from/ });
+    await picture.selectOption('Result of cutout');
+    // A new name of a step is that in the references to it.
+    await steps.nth(1).getByLabel('Name').fill('alone');
+    await page.getByText(/at most \d+\.\d\d credits/).waitFor();
+    await expectFit(page, 1280);
+    await page.setViewportSize({ width: 390, height: 844 });
+    await expectFit(page, 390);
+    await page.getByText('JSON', { exact: true }).click();
+    const json = JSON.parse(await page.getByLabel('Steps', { exact: true }).inputValue());
+    expect(json.steps.map(({ id, use }: { id: string; use: string }) => [id, use])).toEqual([
+      ['art', 'image/generate'],
+      ['alone', 'image/remove-background'],
+      ['film', 'video/generate'],
+    ]);
+    expect(json.steps[2].body).toMatchObject({ imageUrl: { $from: 'alone' } });
+    await page.getByText('Form', { exact: true }).click();
+    expect(await picture.inputValue()).toBe('alone');
+    await page.getByRole('button', { name: 'Run', exact: true }).click();
+    const graph = page.getByRole('region', { name: 'Pipeline' });
+    await graph.locator('[data-node=film][data-state=completed]').waitFor();
+    expect(problems.filter((text) => !text.includes('400'))).toEqual([]);
+  });
+
   it('starts a bulk job from a CSV file after a preview, and retries its failed items', async () => {
     const { key } = await gateway.newCaller({ credits: 1000 });
     const { page, problems } = await openAs(key);

@@ -85,8 +85,16 @@ describeInBrowser('the console at its edges', () => {
 
   it('follows a chat to its end, unless the reader has scrolled up', async () => {
     const { page } = await openAs();
+    // The default model arrives late, and must not change what the user types meanwhile.
+    let sendPrices: () => void = () => undefined;
+    const released = new Promise<void>((resolve) => (sendPrices = resolve));
+    await page.route('**/pricing*', (route) => released.then(() => route.continue()));
     await page.getByRole('link', { name: 'Chat' }).click();
-    await page.getByLabel('Model').fill('gpt-5-mini');
+    const model = page.getByLabel('Model');
+    await model.waitFor();
+    expect(await model.isEnabled()).toBe(false);
+    sendPrices();
+    await model.fill('gpt-5-mini');
     const message = page.getByLabel('Your message');
     const log = page.getByRole('article', { name: 'assistant' });
     const fromEnd = `document.documentElement.scrollHeight - innerHeight - scrollY`;

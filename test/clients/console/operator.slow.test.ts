@@ -246,7 +246,7 @@ describeInBrowser('the console of an operator', () => {
     await visit(page, 'Overview');
     await figures.getByRole('link', { name: /Failing webhooks [1-9]/ }).click();
     const line = page.locator(`tr[data-row="${jobId} ended"]`);
-    await line.getByText('500').waitFor();
+    await line.getByText('500', { exact: true }).waitFor();
     status = 204;
     await line.getByRole('button', { name: 'Redeliver' }).click();
     await confirm(page, 'Redeliver', 'the receiver is back');

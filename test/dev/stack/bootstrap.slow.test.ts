@@ -167,7 +167,9 @@ describe('a CI run', () => {
   const skipped = { name: resolve('d'), status: 'passed', assertionResults: [page, page] };
   const skippedLine = 'skipped: 2 tests of d\n';
   const again = (...names: string[]) => names.map((name) => ({ ...passed, name: resolve(name) }));
-  const flaky = 'failed: at most 1 file may be flaky (found 3)\nflaky: b\nflaky: c\nflaky: e\n';
+  const flaky = (lines: string): string => lines.replace('failed:', 'flaky:');
+  const failedElsewhere = { ...failed, name: resolve('e') };
+  const manyFlaky = [failedLines, brokenLines, failedLines.replace('b:', 'e:')].map(flaky).join('');
 
   it.each<[string, (object[] | undefined)[], number, string]>([
     ['all passed', [[passed]], 0, '1 passed, 0 failed\n'],
@@ -178,12 +180,17 @@ describe('a CI run', () => {
       `${failedLines}${brokenLines}1 passed, 2 failed\n`,
     ],
     ['skipped tests by file', [[passed, skipped]], 0, `${skippedLine}1 passed, 0 failed\n`],
-    ['a flaky file', [[passed, failed], again('b')], 0, 'flaky: b\n2 passed, 0 failed\n'],
+    [
+      'a flaky file, with the error of its first run',
+      [[passed, failed], again('b')],
+      0,
+      `${flaky(failedLines)}2 passed, 0 failed\n`,
+    ],
     [
       'three flaky files as a failed run',
-      [[passed, failed, broken, { ...failed, name: resolve('e') }], again('e', 'b', 'c')],
+      [[passed, failed, broken, failedElsewhere], again('e', 'b', 'c')],
       1,
-      `${flaky}4 passed, 0 failed\n`,
+      `${manyFlaky}failed: at most 1 file may be flaky (found 3)\n4 passed, 0 failed\n`,
     ],
     [
       'a file that fails twice',

@@ -104,7 +104,9 @@ function NoJobs({ isFiltered }: { isFiltered: boolean }) {
   if (isFiltered) return <Empty title="No jobs match">Change or clear the filters.</Empty>;
   return (
     <Empty title="No jobs yet">
-      Create one in the <Link href="/playground/image/generate">playground</Link>.
+      Create one in the <Link href="/playground/image/generate">playground</Link>, several steps at
+      one price as a <Link href="/playground/pipelines">pipeline</Link>, or many rows of a table as
+      a <Link href="/bulk">bulk job</Link>. Jobs of your programs appear here too.
     </Empty>
   );
 }

@@ -75,6 +75,7 @@ function KeyTable({ showNewKey }: { showNewKey: (key: string) => void }) {
       rowId={({ keyId }) => keyId}
       error={error}
       empty="No keys yet"
+      emptyHint="Create one for each program, with the scopes, models and limit that it needs."
     />
   );
 }

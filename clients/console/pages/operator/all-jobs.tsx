@@ -6,7 +6,7 @@ import { usePages } from '../../gateway/pages.ts';
 import { TextField, toOptions } from '../../parts/fields.tsx';
 import { FilterBar, type Filters } from '../../parts/filter-bar.tsx';
 import { pickValues, useQueryString } from '../../parts/query-string.ts';
-import { State } from '../../parts/state.tsx';
+import { JobState } from '../../parts/state.tsx';
 import { Empty } from '../../parts/states.tsx';
 import { JobList } from '../job/job-list.tsx';
 import { JobRow } from '../job/job-row.tsx';
@@ -66,10 +66,11 @@ export function AllJobs() {
   );
 }
 
-function StateOfJob({ job: { status, errorCode } }: { job: OperatorSchemas['JobLine'] }) {
+function StateOfJob({ job }: { job: OperatorSchemas['JobLine'] }) {
+  const { errorCode } = job;
   return (
     <span title={errorCode ?? undefined}>
-      <State name={status} /> {errorCode && <code className="wrong">{errorCode}</code>}
+      <JobState job={job} /> {errorCode && <code className="wrong">{errorCode}</code>}
     </span>
   );
 }

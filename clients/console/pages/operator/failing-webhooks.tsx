@@ -61,6 +61,7 @@ export function FailingWebhooks() {
         {...webhooks}
         rowId={({ jobId, event }) => `${jobId} ${event}`}
         empty="Every webhook was delivered"
+        emptyHint="Addresses whose last attempt failed appear here, with a way to send all of theirs again."
       />
     </div>
   );

@@ -135,6 +135,7 @@ function StuckJobs() {
       rowId={({ id }) => id}
       error={error}
       empty="No stuck jobs"
+      emptyHint="A job appears here when it is past its deadline, or its workflow ended without settling it."
     >
       {jobIds.length > 0 && (
         <BulkActionButton label={`Act on ${jobIds.length} selected`} filter={{ jobIds }} />
@@ -189,6 +190,7 @@ function UnknownOutcomes() {
       rowId={({ jobId }) => jobId}
       error={error}
       empty="No unknown outcomes"
+      emptyHint="A call appears here when a provider did not say whether it did the work: its job was released, and the provider may bill it."
     >
       {data && (
         <p className="dim">

@@ -1,6 +1,6 @@
 /** Form for one Studio endpoint. */
 import { keepPreviousData, useMutation, useQuery } from '@tanstack/react-query';
-import { useDeferredValue, type SubmitEvent, type ReactNode } from 'react';
+import { useDeferredValue, type SubmitEvent } from 'react';
 import { ApiError } from '../../gateway/client.ts';
 import { useSessionKey } from '../../gateway/session.ts';
 import { useDebounced } from '../../parts/debounced.ts';
@@ -16,16 +16,14 @@ import {
   endpointPath,
   listFields,
   type Capability,
-  type Field,
   type FieldSchema,
   type FormValues,
 } from './capability.ts';
 import { CopyAsCode } from './copy-as.tsx';
 import { estimateQuery } from './estimate-query.ts';
 import { markAccepted, readRequestKey } from './draft.ts';
-import { SchemaField } from './fields.tsx';
+import { RequestFields } from './request-fields.tsx';
 import { Shortfall, useShortfall } from './shortfall.tsx';
-import { findModelField, ModelPicker } from './model-picker.tsx';
 
 interface CapabilityFormProps {
   capability: Capability;
@@ -49,30 +47,8 @@ export function CapabilityForm(props: CapabilityFormProps) {
   };
   const messages = collectFieldMessages(start.error);
   const fields = listFields(capability, values);
-  const modelField = findModelField(capability);
   const otherError =
     start.error && !fields.some(({ name }) => messages.has(name)) ? start.error : null;
-  const renderFields = (group: readonly Field[]): ReactNode =>
-    group.map((field) => {
-      const change = (value: unknown): void => setValues({ ...values, [field.name]: value });
-      return field.name === modelField ? (
-        <ModelPicker
-          key={field.name}
-          {...{ capability, field, change }}
-          value={values[field.name]}
-        />
-      ) : (
-        <SchemaField
-          key={field.name}
-          {...field}
-          value={values[field.name]}
-          error={messages.get(field.name)}
-          change={change}
-        />
-      );
-    });
-  const { required, common, advanced } = groupFields(fields);
-  const isOpen = advanced.some(({ name }) => name in body || messages.has(name));
   return (
     // oxlint-disable-next-line no-noninteractive-element-interactions -- the focus of any field counts
     <form
@@ -82,17 +58,7 @@ export function CapabilityForm(props: CapabilityFormProps) {
       className="card"
       aria-label={formatType(capability.type)}
     >
-      {renderFields(required)}
-      {required.length > 0 && common.length + advanced.length > 0 && (
-        <p className="optional">Optional</p>
-      )}
-      {renderFields(common)}
-      {advanced.length > 0 && (
-        <details open={isOpen}>
-          <summary>Advanced</summary>
-          <div className="stack">{renderFields(advanced)}</div>
-        </details>
-      )}
+      <RequestFields {...{ capability, values, setValues, messages }} />
       <CopyAsCode path={path} body={body} />
       <div className="run">
         <ErrorMessage error={otherError} />
@@ -112,35 +78,6 @@ function useStartJob(capability: Capability, body: FormValues, onStart: (jobId: 
       onStart(jobId);
     },
   });
-}
-
-/** Names of optional fields that are always visible. Others are listed under "Advanced". */
-const commonNames = new Set([
-  'model',
-  'aspectRatio',
-  'numImages',
-  'resolution',
-  'durationSeconds',
-  'imageUrl',
-  'endImageUrl',
-  'imageUrls',
-  'scaleFactor',
-  'service',
-  'voice',
-  'mode',
-  'prompt',
-  'text',
-  'audioUrl',
-]);
-
-/** Splits fields into required, common (always visible) and advanced (collapsed). */
-function groupFields(fields: readonly Field[]) {
-  const optional = fields.filter(({ isRequired }) => !isRequired);
-  return {
-    required: fields.filter(({ isRequired }) => isRequired),
-    common: optional.filter(({ name }) => commonNames.has(name)),
-    advanced: optional.filter(({ name }) => !commonNames.has(name)),
-  };
 }
 
 /** Returns the estimated credits of a request. Undefined while they are unknown. */

@@ -22,9 +22,9 @@ export type ChatModel = Schemas['ListModelsAnswer']['models'][number];
 const defaultPriceMax = 1000;
 
 /** Returns the chat models, and the ids of those with a moderate price, newest first. */
-export function useChatModels(): { models: readonly ChatModel[]; suggestedIds: string[] } {
-  const { data } = useQuery(chatModelsQuery);
-  const { data: pricing } = useQuery(pricingQuery);
+export function useChatModels() {
+  const { data, isPending } = useQuery(chatModelsQuery);
+  const { data: pricing, isPending: isPricingPending } = useQuery(pricingQuery);
   const models = data?.models ?? [];
   const moderate = new Set(
     pricing?.chat.filter(({ output }) => output <= defaultPriceMax).map(({ model }) => model),
@@ -34,24 +34,26 @@ export function useChatModels(): { models: readonly ChatModel[]; suggestedIds: s
     .map(({ id }) => id)
     .filter((id) => moderate.has(id))
     .toSorted((one, other) => (times.get(other) ?? 0) - (times.get(one) ?? 0));
-  return { models, suggestedIds };
+  return { models, suggestedIds, isLoading: isPending || isPricingPending };
 }
 
 interface SettingsProps {
   settings: ChatSettings;
   models: readonly ChatModel[];
+  /** True until the default model is known, which would change the text while a user types. */
+  isLoading: boolean;
   change: (changed: Partial<ChatSettings>) => void;
 }
 
 /** Shows the model of a chat, and a button that opens its other settings. */
-export function ChatSettingsForm({ settings, models, change }: SettingsProps) {
+export function ChatSettingsForm({ change, ...modelField }: SettingsProps) {
   const changeField = (name: keyof ChatSettings, value: string): void => change({ [name]: value });
   const id = useId();
-  const { system, temperature, maxTokens } = settings;
+  const { system, temperature, maxTokens } = modelField.settings;
   const changed = [system, temperature, maxTokens].filter((value) => value !== '').length;
   return (
     <div className="row chat-model">
-      <ModelField settings={settings} models={models} choose={(model) => change({ model })} />
+      <ModelField {...modelField} choose={(model) => change({ model })} />
       <button type="button" popoverTarget={id}>
         Settings{changed > 0 && ` (${changed})`}
       </button>
@@ -91,7 +93,7 @@ export function ChatSettingsForm({ settings, models, change }: SettingsProps) {
   );
 }
 
-interface ModelFieldProps extends Pick<SettingsProps, 'settings' | 'models'> {
+interface ModelFieldProps extends Omit<SettingsProps, 'change'> {
   choose: (id: string) => void;
 }
 
@@ -99,6 +101,7 @@ interface ModelSearchProps {
   label: string;
   models: readonly ChatModel[];
   value: string;
+  disabled?: boolean;
   change: (text: string) => void;
 }
 
@@ -127,11 +130,17 @@ export function ModelSearch({ models, ...field }: ModelSearchProps) {
 }
 
 /** Shows the choice of the model, with its price. */
-function ModelField({ settings: { model }, models, choose }: ModelFieldProps) {
+function ModelField({ settings: { model }, models, isLoading, choose }: ModelFieldProps) {
   const isKnown = models.some(({ id }) => id === model);
   return (
     <div className="field">
-      <ModelSearch label="Model" models={models} value={model} change={choose} />
+      <ModelSearch
+        label="Model"
+        models={models}
+        value={model}
+        disabled={isLoading}
+        change={choose}
+      />
       {isKnown || models.length === 0 ? (
         <ModelPrice model={model} />
       ) : (

@@ -9,6 +9,7 @@ import {
   type KeyboardEvent,
   type SubmitEvent,
 } from 'react';
+import { Link } from 'wouter';
 import { useSessionKey } from '../../gateway/session.ts';
 import { ActionButton } from '../../parts/action-button.tsx';
 import { useDebounced } from '../../parts/debounced.ts';
@@ -33,7 +34,7 @@ const noSettings = { system: '', temperature: '', maxTokens: '' };
 /** Shows the chat page. */
 export default function Chat() {
   const [messages, setMessages] = useChatHistory();
-  const { models, suggestedIds } = useChatModels();
+  const { models, suggestedIds, isLoading } = useChatModels();
   const [chosenSettings, setChosenSettings] = useState<Partial<ChatSettings>>(() => {
     const linked = new URLSearchParams(location.search).get('model');
     return linked === null ? {} : { model: linked };
@@ -60,13 +61,12 @@ export default function Chat() {
       <ChatSettingsForm
         settings={settings}
         models={models}
+        isLoading={isLoading}
         change={(change) => setChosenSettings({ ...chosenSettings, ...change })}
       />
       <div className="stack chat">
         <div className="chat-log" aria-live="polite">
-          {messages.length === 0 && (
-            <Empty title="No messages yet">Send the first one below.</Empty>
-          )}
+          {messages.length === 0 && <NoMessages />}
           {messages.map((message) => (
             <ChatMessage key={message.id} message={message} />
           ))}
@@ -97,6 +97,15 @@ export default function Chat() {
         </div>
       </div>
     </>
+  );
+}
+
+function NoMessages() {
+  return (
+    <Empty title="No messages yet">
+      Choose a model, and write below. The price is shown before you send. Compare{' '}
+      <Link href="/models">models and prices</Link>.
+    </Empty>
   );
 }
 
@@ -151,7 +160,7 @@ function useFollow(messages: readonly Message[]) {
   useLayoutEffect(() => {
     if (messages.length !== shownCount.current) follows.current = true;
     shownCount.current = messages.length;
-    if (follows.current) scrollToEnd();
+    if (follows.current && messages.length > 0) scrollToEnd();
   }, [messages]);
   return { isAtEnd, goToEnd };
 }
@@ -166,6 +175,25 @@ interface ComposerProps {
   send: (messages: readonly Message[], restore: () => void) => void;
 }
 
+/** First messages that a new chat offers. They are put into the text field, and sent by the user. */
+const firstMessages = [
+  'A product text for an enamel mug',
+  'Three ways to store pictures, as a table',
+  'What is a webhook?',
+];
+
+function FirstMessages({ choose }: { choose: (message: string) => void }) {
+  return (
+    <div className="row">
+      {firstMessages.map((message) => (
+        <button key={message} type="button" className="chip" onClick={() => choose(message)}>
+          {message}
+        </button>
+      ))}
+    </div>
+  );
+}
+
 /** Shows the form with which a message is written, at the bottom of the page. */
 function Composer({ messages, settings, isKnown, chat, send }: ComposerProps) {
   const [text, setText] = useState('');
@@ -177,7 +205,7 @@ function Composer({ messages, settings, isKnown, chat, send }: ComposerProps) {
   const body = buildBody(settings, toSend);
   const submit = (event: SubmitEvent): void => {
     event.preventDefault();
-    if (text.trim() === '' || chat.isPending) return;
+    if (text.trim() === '' || settings.model === '' || chat.isPending) return;
     setText('');
     setPictures([]);
     send(toSend, () => {
@@ -188,6 +216,7 @@ function Composer({ messages, settings, isKnown, chat, send }: ComposerProps) {
   };
   return (
     <form className="card stack composer" onSubmit={submit}>
+      {messages.length === 0 && text === '' && <FirstMessages choose={setText} />}
       <label>
         <span>
           Your message <span className="hint">Enter sends it, Shift+Enter starts a new line</span>

@@ -7,11 +7,12 @@ import { useDebounced } from '../../parts/debounced.ts';
 import { Empty, ErrorMessage } from '../../parts/states.tsx';
 import { startJob, timelineQuery, toRepeatable } from '../job/job-query.ts';
 import { capabilitiesQuery } from './capabilities-query.ts';
-import type { FormValues } from './capability.ts';
+import type { Capability, FormValues } from './capability.ts';
 import { CopyAsCode } from './copy-as.tsx';
 import { readDraft, storeDraft, useShownJob } from './draft.ts';
 import { estimateQuery } from './estimate-query.ts';
 import { JsonField } from './json-field.tsx';
+import { PipelineSteps, readSteps } from './pipeline-steps.tsx';
 import { Endpoints, ShownJob } from './playground.tsx';
 import { Shortfall, useShortfall } from './shortfall.tsx';
 import { RecentResults, useRecentJobs } from './recent-results.tsx';
@@ -101,7 +102,13 @@ export default function Pipelines() {
         ))}
       </div>
       <div className="playground">
-        <PipelineForm key={formKey} body={body} change={change} onStart={setShownId} />
+        <PipelineForm
+          key={formKey}
+          capabilities={data.data}
+          body={body}
+          change={change}
+          onStart={setShownId}
+        />
         <section className="stack result" aria-label="Job" aria-live="polite">
           {shownId ? (
             <ShownJob key={shownId} jobId={shownId} />
@@ -122,12 +129,13 @@ export default function Pipelines() {
 }
 
 interface PipelineFormProps {
+  capabilities: readonly Capability[];
   body: FormValues;
   change: (body: FormValues) => void;
   onStart: (jobId: string) => void;
 }
 
-function PipelineForm({ body, change, onStart }: PipelineFormProps) {
+function PipelineForm({ capabilities, body, change, onStart }: PipelineFormProps) {
   const json = useDebounced(JSON.stringify(body), 400);
   const estimate = useQuery(estimateQuery(path, json));
   const start = useMutation({
@@ -138,27 +146,29 @@ function PipelineForm({ body, change, onStart }: PipelineFormProps) {
     event.preventDefault();
     start.mutate();
   };
-  const error = start.error ?? estimate.error;
+  const failure = start.error ?? estimate.error;
+  const error = failure instanceof ApiError ? failure : null;
+  const messages = new Map(error?.details.map(({ path: field, message }) => [field, message]));
   const credits = estimate.error ? undefined : estimate.data?.data.credits;
   const shortfall = useShortfall(credits);
+  const steps = readSteps(body);
+  const [isForm, setForm] = useState(steps !== null);
   return (
     <form className="card" aria-label="Pipeline" onSubmit={submit}>
-      <div className="field">
-        <label htmlFor="pipeline">Steps</label>
-        <JsonField
-          id="pipeline"
-          value={body}
-          change={(value) => {
-            if (typeof value === 'object' && value !== null) change({ ...value });
-          }}
+      <Views isForm={isForm && steps !== null} canForm={steps !== null} change={setForm} />
+      {isForm && steps !== null ? (
+        <PipelineSteps
+          capabilities={capabilities}
+          steps={steps}
+          messages={messages}
+          change={(next) => change({ steps: next })}
         />
-        <span className="hint">
-          A step takes the result of an earlier one: <code>{'{"$from": "art"}'}</code>.
-        </span>
-      </div>
+      ) : (
+        <StepsAsJson body={body} change={change} />
+      )}
       <CopyAsCode path={path} body={body} />
       <div className="run">
-        <ErrorMessage error={error instanceof ApiError ? error : null} />
+        <ErrorMessage error={error} />
         <Shortfall reason={shortfall} />
         <div className="price">
           <p>{credits !== undefined && <MostCredits credits={credits} />}</p>
@@ -172,5 +182,51 @@ function PipelineForm({ body, change, onStart }: PipelineFormProps) {
         </div>
       </div>
     </form>
+  );
+}
+
+interface ViewsProps {
+  isForm: boolean;
+  /** False if the JSON has parts that the form does not show. */
+  canForm: boolean;
+  change: (isForm: boolean) => void;
+}
+
+/** Shows the choice between the form and the JSON of a pipeline. */
+function Views({ isForm, canForm, change }: ViewsProps) {
+  return (
+    <fieldset className="chips">
+      <legend className="unseen">View</legend>
+      {([true, false] as const).map((form) => (
+        <label key={String(form)} className="chip">
+          <input
+            type="radio"
+            name="view"
+            checked={isForm === form}
+            disabled={form && !canForm}
+            onChange={() => change(form)}
+          />
+          {form ? 'Form' : 'JSON'}
+        </label>
+      ))}
+    </fieldset>
+  );
+}
+
+function StepsAsJson({ body, change }: Pick<PipelineFormProps, 'body' | 'change'>) {
+  return (
+    <div className="field">
+      <label htmlFor="pipeline">Steps</label>
+      <JsonField
+        id="pipeline"
+        value={body}
+        change={(value) => {
+          if (typeof value === 'object' && value !== null) change({ ...value });
+        }}
+      />
+      <span className="hint">
+        A step takes the result of an earlier one: <code>{'{"$from": "art"}'}</code>.
+      </span>
+    </div>
   );
 }

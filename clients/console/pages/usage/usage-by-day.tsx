@@ -1,6 +1,7 @@
 /** Charges by day. The user chooses the period, the grouping and the chart type. */
 import { keepPreviousData, useQuery } from '@tanstack/react-query';
 import { useMemo, useState } from 'react';
+import { Link } from 'wouter';
 import { unwrap, api } from '../../gateway/client.ts';
 import { balanceQuery, useSessionKey } from '../../gateway/session.ts';
 import { useQueryString } from '../../parts/query-string.ts';
@@ -93,7 +94,11 @@ function UsageSums({ query, split, chartType }: UsageSumsProps) {
   if (error) return <ErrorMessage error={error} />;
   if (!sums) return <Loading />;
   if (sums.series.length === 0) {
-    return <Empty title="No usage in this period">Create a job in the playground.</Empty>;
+    return (
+      <Empty title="No usage in this period">
+        Choose a longer one, or create a job in the <Link href="/">playground</Link>.
+      </Empty>
+    );
   }
   const seriesName = ({ id }: Series): string => (id === null ? 'Other' : (keyNames.get(id) ?? id));
   return (
