@@ -1,5 +1,6 @@
 /** Creates all activities of the workers. Workflows import only types from this file. */
 import type { Client } from '@temporalio/client';
+import type { ApprovalEvent } from '../domain/approvals.ts';
 import type { ActInput } from '../domain/action-contract.ts';
 import type { AdvanceInput } from '../domain/bulk-contract.ts';
 import type { CallInput, JobPlan } from '../domain/job-plan.ts';
@@ -22,6 +23,7 @@ import { createRelays, publicBaseUrl, type Services } from '../process/services.
 import { createBulkEventReader } from '../studio/bulk/bulk-view.ts';
 import { createJobActions } from '../studio/jobs/job-actions.ts';
 import { createJobOverview } from '../studio/jobs/job-reads.ts';
+import { recordApproval } from './record-approval.ts';
 import { store } from './store.ts';
 import { submit } from './submit.ts';
 
@@ -66,6 +68,7 @@ export function createActivities(services: Services, { config, client, showJob }
     reserve: (plan: JobPlan) => reserve(services, plan),
     ...createCallActivities(services),
     completeStep: (task: StepToComplete) => completeStep(services, task),
+    recordApproval: (event: ApprovalEvent) => recordApproval(services, event),
     assemble: (task: AssemblyInput) => assemble(services, task),
     charge: (job: DeliveredJob) => charge(services, job),
     release: (job: UndeliveredJob) => release(services, job),

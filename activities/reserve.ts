@@ -38,7 +38,7 @@ interface ReserveDeps {
 }
 
 /** Returns the part of a step that readers of the job need. */
-const toJobStep = (step: PipelineStep): JobStep => {
+export const toJobStep = (step: PipelineStep): JobStep => {
   const { assembly: _, references: __, deadlineMs: ___, taken, ...read } = step;
   return { ...read, takenFrom: taken?.jobId ?? null };
 };

@@ -5,7 +5,7 @@ import type { JsonObject } from './json.ts';
 import type { JobPlan, MaskArea, Meter, OutputSpec, OutputVariant } from './job-plan.ts';
 import type { InputMeasurements, MeasuredInput, MeasuredRule } from './measured-price.ts';
 import type { StepOutput } from './job-record.ts';
-import type { OpenPrice, StepReference, TakenOutputs } from './pipeline-plan.ts';
+import type { OpenPrice, PipelineStep, StepReference, TakenOutputs } from './pipeline-plan.ts';
 
 /** Route to which the API has not yet added the task queue of the provider. */
 export interface DraftRoute {
@@ -124,6 +124,7 @@ export interface DraftStep {
   references: StepReference[];
   /** Maximum price of the step in credits; null if the request sets none. */
   maxCredits: number | null;
+  approval?: PipelineStep['approval'];
 }
 
 /** Errors of rejected items, keyed by the field of their input; stored with the job's request. */

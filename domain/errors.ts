@@ -54,6 +54,8 @@ export const errorTable = {
   BULK_ALREADY_DONE: permanent(409, 'The bulk job has already ended.'),
   JOB_NOT_REFUNDABLE: permanent(409, 'All charged credits of the job have already been refunded.'),
   JOB_NOT_DONE: temporary(409, 'The job has not ended yet.'),
+  NOT_AWAITING: permanent(409, 'The step does not wait for a decision.'),
+  ALREADY_DECIDED: permanent(409, 'Another decision about the step was made before.'),
   ANSWER_NOT_KEPT: permanent(
     409,
     'The request with this Idempotency-Key succeeded, but its answer was not stored.',
@@ -105,6 +107,8 @@ export const errorTable = {
   WINDOW_EXHAUSTED: temporary(429, 'The six-hour usage window is exhausted.'),
   PRICE_LIMIT_EXCEEDED: permanent(400, 'The price exceeds `maxCredits`, or the price of the step.'),
   SKIPPED: permanent(409, 'A step whose result this step takes did not succeed.'),
+  APPROVAL_REJECTED: permanent(409, 'The step was not approved.'),
+  APPROVAL_TIMEOUT: permanent(409, 'The step was not approved in time.'),
   CONTEXT_LENGTH_EXCEEDED: permanent(400, 'The prompt is too long for the model.'),
   PROVIDER_REJECTED_INPUT: permanent(400, 'The provider rejected the input.'),
   CONTENT_POLICY: permanent(400, 'The provider rejected the input under its content policy.'),

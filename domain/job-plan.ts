@@ -158,6 +158,13 @@ export interface PlannedCall {
 
 /** Version of the plan format that this code creates and runs. */
 export const planVersion = 1;
+/**
+ * Version of plans with approvals. A worker of version 0.1.0 would run their steps without a decision,
+ * so it must not run them.
+ */
+export const approvalPlanVersion = 2;
+/** Versions of plans that this code runs. */
+export const planVersions: readonly number[] = [planVersion, approvalPlanVersion];
 
 /** Plan of a Studio job. */
 export interface JobPlan {

@@ -83,6 +83,7 @@ const jobStep = z.object({
   error: z.object({ code: z.string(), message: z.string() }).exactOptional(),
   /** Micro-credits that a provider's report may add to the price; absent if it may add none. */
   allowanceMicro: z.number().exactOptional(),
+  approval: z.object({ withinMs: z.number() }).exactOptional(),
 });
 export type JobStep = z.infer<typeof jobStep>;
 
@@ -90,6 +91,27 @@ export type JobStep = z.infer<typeof jobStep>;
 export function isCallOf({ calls: [first, count], assembledIndex }: JobStep, index: number) {
   return (index >= first && index < first + count) || index === assembledIndex;
 }
+
+/** Schema of the approval of a step, as it is stored with its job. */
+const stepApproval = z.object({
+  /** Times in Unix milliseconds, by the clock of the workflow. */
+  sinceMs: z.number(),
+  untilMs: z.number(),
+  /** Outputs of the steps whose results the step takes. */
+  outputs: z.array(callOutputs),
+  /** End of the wait; null while the step waits. */
+  end: z
+    .object({
+      kind: z.enum(['approve', 'reject', 'timeout', 'cancel']),
+      /** Hash of the decision; null if the step was not decided. */
+      hash: z.string().nullable(),
+      /** Key that decided; null if the step was not decided. */
+      keyId: z.string().nullable(),
+      reason: z.string().nullable(),
+    })
+    .nullable(),
+});
+export type StepApproval = z.infer<typeof stepApproval>;
 
 /** Schema of the id of the step to which something in a job belongs. */
 export const pipelineStepId = z
@@ -130,6 +152,8 @@ export const jobRow = z.object({
   outputs: z.array(callOutputs).nullable(),
   /** Steps of a pipeline; null for other jobs. */
   steps: z.array(jobStep).nullable(),
+  /** Approvals for which steps have waited, by step id; null if none has. */
+  approvals: z.record(z.string(), stepApproval).nullable(),
   /** Recorded calls of a pipeline, with their outputs until it ends; null if there are none. */
   stepCalls: z.array(stepCall).nullable(),
   error: z.object({ code: z.enum(keysOf(errorTable)), message: z.string() }).nullable(),

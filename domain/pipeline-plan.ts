@@ -23,6 +23,8 @@ export interface StepReference {
   takes: 'file' | 'text' | 'composition';
   /** Call of the earlier step and its artifact, for a file. */
   output: { callIndex: number; artifactIndex: number };
+  /** Outputs of which the decision about the step names one; absent if the request names it. */
+  choices?: { callIndex: number; artifactIndex: number }[];
   /** Name of the field of the earlier result, and the allowed number of characters, for a text. */
   text?: { name: string; min: number; max: number };
 }
@@ -74,6 +76,8 @@ export interface PipelineStep {
   allowanceMicro?: number;
   /** Maximum duration of the step in milliseconds. */
   deadlineMs: number;
+  /** Time for the decision whether the step runs; absent if it runs without one. */
+  approval?: { withinMs: number };
 }
 
 /** Step whose calls cannot be completed. */

@@ -237,6 +237,8 @@ export function createStateGauges({ registry }: Metrics) {
     jobsVerifying: gauge(registry, 'jobs_verifying', [
       'Jobs with a call whose outcome at the provider is unknown.',
     ]),
+    jobsAwaiting: gauge(registry, 'jobs_awaiting', ['Jobs that wait for a decision.']),
+    jobsAwaitingCredits: gauge(registry, 'jobs_awaiting_credits', ['Credits that they hold.']),
     callerWebhooksOpen: gauge(registry, 'caller_webhooks_open', [
       'Undelivered caller webhooks that are still being retried.',
     ]),

@@ -22,6 +22,9 @@ const reservationRow = z.object({
 export const openCounts = z.object({
   jobsOverdue: z.number(),
   jobsVerifying: z.number(),
+  /** Jobs of which a step waits for a decision, and their reserved credits. */
+  jobsAwaiting: z.number(),
+  jobsAwaitingCredits: z.number(),
   reservationOverdueSeconds: z.number(),
   callerWebhooksOpen: z.number(),
   callerWebhookAgeSeconds: z.number(),
@@ -75,7 +78,7 @@ export function createGatewayState({ pool, connection, config }: GatewayStateOpt
       pool.one(sql.type(openCounts)`
         SELECT jobs.*, webhooks.*, bulks.*, (SELECT count(*) FROM provider_pause) AS "providersPaused" FROM (
           SELECT count(*) FILTER (WHERE j.deadline_at < clock_timestamp()) AS "jobsOverdue",
-            count(*) FILTER (WHERE j.verifying) AS "jobsVerifying",
+            count(*) FILTER (WHERE j.verifying) AS "jobsVerifying", count(*) FILTER (WHERE j.awaiting) AS "jobsAwaiting", (coalesce(sum(r.amount) FILTER (WHERE j.awaiting), 0) / 1e6)::float8 AS "jobsAwaitingCredits",
             greatest(0, coalesce(extract(epoch FROM clock_timestamp() - min(j.deadline_at))
               - ${config.OUTCOME_WAIT_MS / 1000}::float8, 0))::float8 AS "reservationOverdueSeconds"
           FROM reservation r JOIN job j ON j.id = r.id WHERE r.state = 'reserved') AS jobs, (

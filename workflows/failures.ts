@@ -60,6 +60,8 @@ const publicCodes: readonly ErrorCode[] = [
   'PRICE_LIMIT_EXCEEDED',
   'INVALID_REQUEST',
   'SKIPPED',
+  'APPROVAL_REJECTED',
+  'APPROVAL_TIMEOUT',
 ];
 
 /** Returns the error that the caller of a failed job or call receives. */

@@ -3,10 +3,12 @@
  * failed step ends its dependents, and no others.
  */
 import type { ApplicationFailure } from '@temporalio/workflow';
+import type { Decision } from '../domain/approvals.ts';
 import type { CallOutputs, PlannedCall } from '../domain/job-plan.ts';
 import { chargeCalls } from '../domain/job-plan.ts';
 import type { PipelineStep } from '../domain/pipeline-plan.ts';
 import type { CompletedStep } from '../activities/complete-step.ts';
+import { awaitApproval } from './approvals.ts';
 import { createFailure, readFailure, toPublicError } from './failures.ts';
 import { assemble, runCalls } from './provider-call.ts';
 import { throwIfCanceledOrOverdue, type RunningJob } from './running-job.ts';
@@ -64,19 +66,22 @@ function describeFailure({ signals }: RunningJob, ends: readonly StepEnd[]): App
 
 async function runPipelineStep(
   job: RunningJob,
-  step: PipelineStep,
+  initialStep: PipelineStep,
   sources: readonly Promise<StepEnd>[],
 ): Promise<StepEnd> {
+  let step = initialStep;
   if (step.taken) return { step, outputs: step.taken.outputs, error: null };
   const ended = await Promise.all(sources);
   const [first, count] = step.calls;
-  const planned = job.plan.calls.filter(({ index }) => index >= first && index < first + count);
+  let planned = job.plan.calls.filter(({ index }) => index >= first && index < first + count);
   try {
     const failedSource = ended.find(({ error }) => error);
     if (failedSource) {
       const message = `the step ${failedSource.step.id}, whose result this step takes, did not succeed`;
       throw createFailure('SKIPPED', message);
     }
+    const decision = await approve(job, step, ended);
+    if (decision) ({ step, planned } = applyDecision(decision, { step, planned }));
     const stepJob = { ...job, deadlineAtMs: Date.now() + step.deadlineMs };
     throwIfCanceledOrOverdue(stepJob);
     const { calls, texts } =
@@ -94,6 +99,31 @@ async function runPipelineStep(
     for (const { index } of planned) job.progress.setCallPhase(index, `no output: ${code}`);
     return { step, outputs, error: { code, message } };
   }
+}
+
+/** Waits until a step is approved that needs it; returns null if it needs no approval. */
+async function approve(
+  { waits, ...job }: RunningJob,
+  step: PipelineStep,
+  ended: readonly StepEnd[],
+): Promise<Decision | null> {
+  if (!step.approval || !waits) return null;
+  const outputs = ended.flatMap((end) => end.outputs);
+  return awaitApproval({ ...job, waits }, { step, ...step.approval, outputs });
+}
+
+/** Returns a step and its calls as they were approved: with the chosen outputs, or planned anew. */
+function applyDecision(
+  { changed, outputs }: Decision,
+  { step, planned }: { step: PipelineStep; planned: PlannedCall[] },
+): { step: PipelineStep; planned: PlannedCall[] } {
+  if (changed) return { step: changed.step, planned: changed.calls };
+  const references = step.references.map((reference) => {
+    const { from, choices, output } = reference;
+    const chosen = Object.hasOwn(outputs, from) ? choices?.[outputs[from] ?? 0] : undefined;
+    return { ...reference, output: chosen ?? output };
+  });
+  return { step: { ...step, references }, planned };
 }
 
 const createFailedOutputs = (

@@ -3,6 +3,7 @@ import type { CallRoute, CallInput, JobPlan, PlannedCall } from '../domain/job-p
 import { createFailure } from './failures.ts';
 import type { ProgressReport } from './progress.ts';
 import type { JobSignals } from './signals.ts';
+import type { Waits } from './approvals.ts';
 
 /** State of a running job. */
 export interface RunningJob {
@@ -18,6 +19,8 @@ export interface RunningJob {
   startsCallsLocally: boolean;
   /** Names of providers that are known to be paused. No call is submitted to them. */
   pausedProviders: Set<string>;
+  /** Waits for approvals; absent if no step of the job needs one. */
+  waits?: Waits;
   /** Provider request ids of the accepted calls. */
   providerRequestIds: string[];
   /**

@@ -20,6 +20,7 @@ import type { RunningJob } from './running-job.ts';
 export type StepName =
   | 'reserve'
   | 'completeStep'
+  | 'recordApproval'
   | 'submit'
   | 'adopt'
   | 'awaitResume'
@@ -103,6 +104,9 @@ const stepPolicies: Record<StepName, StepPolicy> = {
     heartbeatTimeout: '15s',
     retry: { ...backoff, maximumInterval: '30s' },
   },
+  // No first attempt is local: the Update of a decision is durable only once the workflow task ends that
+  // accepts it. If a repeated task accepted another decision, the provider would already be called.
+  recordApproval: { ...settlementPolicy, startsLocally: false },
   // The activity limits the attempts that are not accepted (`CallInput.submitAttemptsMax`).
   submit: {
     // A provider that sends no notifications responds only when the result is complete, which takes

@@ -4,7 +4,8 @@
  * delivered job. Both steps also run after a cancellation, and a repeated charge or release has no
  * effect. Cancellation never interrupts a running step: the workflow checks for it between steps.
  */
-import { planVersion, type CallOutputs, type JobPlan } from '../domain/job-plan.ts';
+import { planVersions, type CallOutputs, type JobPlan } from '../domain/job-plan.ts';
+import { listenToDecisions } from './approvals.ts';
 import { createFailure } from './failures.ts';
 import { formatCredits } from '../domain/credits.ts';
 import { reportProgress } from './progress.ts';
@@ -25,6 +26,7 @@ import { createStartReport } from './webhook-delivery.ts';
 export async function studioJob(plan: JobPlan): Promise<JobOutcome> {
   const signals = listenToSignals();
   throwIfUnsupportedPlan(plan);
+  const waits = plan.steps?.some(({ approval }) => approval) ? listenToDecisions() : undefined;
   const job: RunningJob = {
     plan,
     signals,
@@ -33,6 +35,7 @@ export async function studioJob(plan: JobPlan): Promise<JobOutcome> {
     startsCallsLocally:
       plan.calls.length === 1 ||
       (plan.steps !== undefined && isChain(plan.steps) && patched('chains-start-locally')),
+    ...(waits && { waits }),
     pausedProviders: new Set(),
     providerRequestIds: [],
     ...(plan.webhook?.started && { reportStart: createStartReport(plan) }),
@@ -46,11 +49,11 @@ export async function studioJob(plan: JobPlan): Promise<JobOutcome> {
  * plan, the workflow fails.
  */
 function throwIfUnsupportedPlan(plan: Partial<JobPlan> | undefined): void {
-  if (plan?.planVersion === planVersion) return;
   if (plan?.planVersion === undefined)
     throw createFailure('UNKNOWN_PLAN', 'the input is not a job plan');
+  if (planVersions.includes(plan.planVersion)) return;
   throw new Error(
-    `the plan has version ${plan.planVersion}; this worker only runs version ${planVersion}`,
+    `the plan has version ${plan.planVersion}; this worker only runs versions ${planVersions.join(' and ')}`,
   );
 }
 

@@ -20,6 +20,10 @@ export const jobSearch = plainTextSchema(200)
 /** Query parameters of the endpoints that list and count jobs. */
 export const jobFilter = {
   status: z.enum(['queued', 'in_progress', 'completed', 'failed', 'canceled']).optional(),
+  phase: z
+    .enum(['awaiting_approval'])
+    .optional()
+    .meta({ description: 'Return only jobs of which a step waits for a decision.' }),
   type: jobType.optional(),
   search: jobSearch,
   ...recordFilter,
@@ -27,8 +31,8 @@ export const jobFilter = {
 
 /** Converts parsed `jobFilter` parameters to the filter of a database query. */
 export function toJobFilter(query: z.infer<z.ZodObject<typeof jobFilter>>) {
-  const { status, type, search } = query;
-  return { status, type, search, ...toRecordFilter(query) };
+  const { status, phase, type, search } = query;
+  return { status, phase, type, search, ...toRecordFilter(query) };
 }
 
 /** Request schemas of an endpoint with which an operator changes a job. */

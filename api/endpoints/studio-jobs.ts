@@ -9,12 +9,16 @@ import { correlate } from '../../platform/logger.ts';
 import { creditsSchema, jobSchema, type JobView } from '../../studio/jobs/job-view.ts';
 import type { Composition } from '../composition.ts';
 import { parsePreferredWaitMs } from '../http/request-headers.ts';
-import { closedSignal } from '../middleware/request-shares.ts';
+import { closedSignal, countBytes } from '../middleware/request-shares.ts';
 import { cancelJob } from '../../studio/jobs/job-endings.ts';
+import { getRequiredScope } from '../../studio/capabilities/capability.ts';
+import { pipelines, stepId } from '../../studio/pipelines/pipeline-requests.ts';
+import { decideStep, decisionRequest } from '../../studio/requests/decisions.ts';
 import { stepSchema, listSteps } from '../../studio/jobs/job-explanation.ts';
 import { describeJob } from '../../studio/jobs/job-statement.ts';
 import { toData, toPage, dataSchema, pageSchema, pathId, showInTurns, time } from './fields.ts';
 import { jobFilter, toJobFilter } from './job-fields.ts';
+import { studioErrors } from './studio-results.ts';
 import { defineEndpoint, defineSection, type EndpointCall } from './endpoint.ts';
 
 const longPollMaxMs = 60_000;
@@ -57,6 +61,12 @@ const timeline = z
     steps: z.array(stepSchema),
   })
   .meta({ id: 'JobTimeline' });
+const decisionHeaders = z.object({
+  'Idempotent-Replayed': z
+    .literal('true')
+    .optional()
+    .meta({ description: 'Present if the same decision was made before.' }),
+});
 const jobResponse = dataSchema(jobSchema).extend({ credits: creditsSchema });
 
 type JobPathCall = Pick<EndpointCall<typeof jobRequest>, 'caller' | 'params'>;
@@ -93,9 +103,9 @@ export const studioJobs = defineSection('Jobs', {
     response: dataSchema(jobCount),
     async handle({ caller: { organizationId }, query }, { reads, usageSums }) {
       const filter = toJobFilter(query);
-      const { status, search, ...others } = filter;
+      const { status, phase, search, ...others } = filter;
       if (search !== undefined) return toData(await reads.count(organizationId, filter, foundMax));
-      if (status !== undefined && status !== 'completed')
+      if (phase !== undefined || (status !== undefined && status !== 'completed'))
         return toData(await reads.count(organizationId, filter, countMax));
       // The completed jobs are those that were charged.
       const billing = status === undefined ? undefined : ('charged' as const);
@@ -170,6 +180,49 @@ export const studioJobs = defineSection('Jobs', {
       });
       const page = toPage(rows, { limit: query.limit, cursor: 'id', show: (job) => job });
       return { ...page, data: await showInTurns(caller.organizationId, page.data, view.resource) };
+    },
+  }),
+
+  decideStep: defineEndpoint({
+    route: `POST ${jobPath}/:jobId/steps/:stepId/decision`,
+    scope: getRequiredScope(pipelines),
+    summary: 'Approve or reject a step that waits for a decision',
+    description:
+      'Of several decisions, the first counts. The same decision again is answered with 200 and `Idempotent-Replayed`. ' +
+      'An approved step runs for the credits that the job has reserved; a rejected one and all steps that follow it are skipped.',
+    request: {
+      params: jobRequest.params.extend({ stepId }),
+      body: decisionRequest,
+    },
+    response: jobResponse,
+    responses: { 200: { description: 'The decision counts.', headers: decisionHeaders } },
+    errors: [
+      ...studioErrors,
+      'FILE_TOO_LARGE',
+      'STORAGE_QUOTA_EXCEEDED',
+      'PRICE_LIMIT_EXCEEDED',
+      'NOT_FOUND',
+      'JOB_NOT_FOUND',
+      'JOB_ARCHIVED',
+      'NOT_AWAITING',
+      'ALREADY_DECIDED',
+    ],
+    async handle({ ctx, requestId, body, ...call }, services) {
+      const { reads, view } = services;
+      const job = await findJob(call, { reads });
+      const { replayed } = await decideStep(
+        {
+          job,
+          stepId: call.params.stepId,
+          decision: body,
+          caller: call.caller,
+          requestId,
+          countCopied: (bytes) => countBytes(ctx, { kind: 'spool', bytes }),
+        },
+        services,
+      );
+      if (replayed) ctx.set('Idempotent-Replayed', 'true');
+      return buildJobResponse(ctx, view, await findJob(call, { reads }));
     },
   }),
 

@@ -12,7 +12,8 @@ import { studioModels, capabilitySchema } from '../endpoints/studio-models.ts';
 import { uploadUrls } from '../endpoints/upload-urls.ts';
 import { capabilities } from '../../studio/capabilities/capability-registry.ts';
 import { findCapability, jobKinds } from '../../studio/pipelines/job-kinds.ts';
-import { pipelines } from '../../studio/pipelines/pipeline-requests.ts';
+import { pipelines, stepId } from '../../studio/pipelines/pipeline-requests.ts';
+import { approvalFields } from '../../studio/requests/decisions.ts';
 import { listSchema } from '../endpoints/fields.ts';
 import { getRequiredScope } from '../../studio/capabilities/capability.ts';
 import { resumeRequest } from '../../studio/pipelines/resume.ts';
@@ -260,10 +261,41 @@ const resume: McpTool = {
   },
 };
 
+/** MCP tool that decides about a step of a pipeline. The API checks the scope that the step needs. */
+const decide: McpTool = {
+  tool: {
+    name: 'decideStep',
+    title: 'Approve or reject a step of a pipeline',
+    description:
+      'Decide about a step that waits (`awaiting` of getJob). `approve` spends the credits that are shown there, with the chosen `outputs` ' +
+      'or a changed `body`; ask the user first. `reject` skips the step and all that follow it.',
+    inputSchema: toInputSchema(
+      jobRequest.params.extend({
+        stepId,
+        decision: z.enum(['approve', 'reject']),
+        ...approvalFields,
+        reason: z.string().optional(),
+      }),
+    ),
+    annotations: { readOnlyHint: false, destructiveHint: true, openWorldHint: true },
+  },
+  scope: getRequiredScope(pipelines),
+  toApiRequest({ jobId = '', stepId: step = '', ...input }) {
+    checkLength({ jobId, step });
+    const [job, name] = [jobId, step].map((value) => encodeURIComponent(String(value)));
+    return {
+      method: 'POST',
+      path: `/api/v1/studio/jobs/${job}/steps/${name}/decision`,
+      body: input,
+    };
+  },
+};
+
 const tools: readonly McpTool[] = [
   ...capabilityTools,
   estimate,
   resume,
+  decide,
   startBulk,
   ...modelTools,
   ...endpointTools,

@@ -41,6 +41,17 @@ export type ResumeOptions = Omit<Schemas['ResumePipelineRequest'], 'bodies' | 'a
   bodies?: Record<string, Input<'pipelines'>['steps'][number]['body']>;
 };
 
+/** Decision about a step of a pipeline that waits. */
+export type StepDecision =
+  | Exclude<Schemas['DecideStepRequest'], { decision: 'approve' }>
+  | {
+      decision: 'approve';
+      /** Indexes of the chosen outputs, by the id of the earlier step. */
+      outputs?: Record<string, number>;
+      /** Fields that replace those of the body of the step. */
+      body?: Partial<Input<'pipelines'>['steps'][number]['body']>;
+    };
+
 /** Estimated price of a request, in credits. */
 export type Estimate = Schemas['StudioEstimate'];
 

@@ -13,6 +13,7 @@ import type {
   Job,
   JobTicket,
   ResumeOptions,
+  StepDecision,
   Result,
   SignalOption,
   WaitOptions,
@@ -200,6 +201,20 @@ export class StudioGateway {
   ): Promise<JobTicket<'pipelines'>> {
     const options = { signal, ...(idempotencyKey !== undefined && { idempotencyKey }) };
     return this.#submit(`${jobPath(jobId)}/resume`, body, options);
+  }
+
+  /**
+   * Decides about a step that waits: approves it, with the chosen outputs or a changed body, or
+   * rejects it. Approving spends the credits that the job has reserved for the step. Returns the job.
+   */
+  async decide<C extends Capability>(
+    { jobId }: JobTicket<C>,
+    step: string,
+    { signal, ...decision }: StepDecision & SignalOption,
+  ): Promise<Job<C>> {
+    const path = `${jobPath(jobId)}/steps/${encodeURIComponent(step)}/decision`;
+    const response = await this.#connection.post(path, decision, { signal });
+    return (await parseBody<{ data: Job<C> }>(response)).data;
   }
 
   /** Lists the jobs of the organization, newest first; fetches each page when it is needed. */

@@ -21,6 +21,7 @@ export type {
   ResumeOptions,
   Result,
   SignalOption,
+  StepDecision,
   WaitOptions,
 } from './capabilities.ts';
 export { StudioError, type ErrorCode, type ErrorDetail } from './errors.ts';

@@ -472,6 +472,16 @@ export interface paths {
          */
         get: operations["listJobs"];
     };
+    "/api/v1/studio/jobs/{jobId}/steps/{stepId}/decision": {
+        parameters: {};
+        /**
+         * Approve or reject a step that waits for a decision
+         * @description Of several decisions, the first counts. The same decision again is answered with 200 and `Idempotent-Replayed`. An approved step runs for the credits that the job has reserved; a rejected one and all steps that follow it are skipped.
+         *
+         *     Scope: `studio:image`, `studio:video` or `studio:audio`, as each step or item requires.
+         */
+        post: operations["decideStep"];
+    };
     "/api/v1/studio/jobs/{jobId}/cancel": {
         parameters: {};
         /**
@@ -1033,13 +1043,17 @@ export interface components {
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
+            /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
+            approve?: true | {
+                withinSeconds: number;
+            };
         };
         /** @description Reference to the result of an earlier step. */
         StepReference: {
             /** @description Id of an earlier step. */
             $from: string;
-            /** @description Index of the output, for a field that takes a file; defaults to 0. */
-            output?: number;
+            /** @description Index of the output, for a field that takes a file; defaults to 0. `chosen`: the output that the decision about this step names, if the step has `approve`. */
+            output?: number | "chosen";
             /** @description Field of the result, for a field that takes a text. */
             field?: string;
         };
@@ -1080,6 +1094,10 @@ export interface components {
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
+            /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
+            approve?: true | {
+                withinSeconds: number;
+            };
         };
         ImageUpscaleStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1107,6 +1125,10 @@ export interface components {
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
+            /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
+            approve?: true | {
+                withinSeconds: number;
+            };
         };
         ImageRemoveBackgroundStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1136,6 +1158,10 @@ export interface components {
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
+            /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
+            approve?: true | {
+                withinSeconds: number;
+            };
         };
         ImageBatchStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1156,6 +1182,10 @@ export interface components {
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
+            /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
+            approve?: true | {
+                withinSeconds: number;
+            };
         };
         VideoGenerateStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1186,6 +1216,10 @@ export interface components {
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
+            /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
+            approve?: true | {
+                withinSeconds: number;
+            };
         };
         VideoUpscaleStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1200,6 +1234,10 @@ export interface components {
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
+            /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
+            approve?: true | {
+                withinSeconds: number;
+            };
         };
         VideoRemoveBackgroundStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1214,6 +1252,10 @@ export interface components {
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
+            /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
+            approve?: true | {
+                withinSeconds: number;
+            };
         };
         VideoMergeStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1234,6 +1276,10 @@ export interface components {
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
+            /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
+            approve?: true | {
+                withinSeconds: number;
+            };
         };
         VoiceoverGenerateStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1260,6 +1306,10 @@ export interface components {
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
+            /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
+            approve?: true | {
+                withinSeconds: number;
+            };
         };
         DialogueGenerateStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1287,6 +1337,10 @@ export interface components {
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
+            /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
+            approve?: true | {
+                withinSeconds: number;
+            };
         };
         MusicPlanStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1309,6 +1363,10 @@ export interface components {
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
+            /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
+            approve?: true | {
+                withinSeconds: number;
+            };
         };
         MusicGenerateStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1342,6 +1400,10 @@ export interface components {
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
+            /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
+            approve?: true | {
+                withinSeconds: number;
+            };
         };
         SfxGenerateStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1361,6 +1423,10 @@ export interface components {
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
+            /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
+            approve?: true | {
+                withinSeconds: number;
+            };
         };
         AudioTranscribeStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1379,6 +1445,10 @@ export interface components {
             };
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
+            /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
+            approve?: true | {
+                withinSeconds: number;
+            };
         };
         /** @description Maximum credits per calendar period in UTC. With `total`, the limit is for the lifetime of the key. */
         KeyLimit: {
@@ -1400,7 +1470,7 @@ export interface components {
             /** @description True once the job has ended: poll until then. */
             done: boolean;
             /** @enum {string} */
-            phase: "queued" | "waiting_for_provider" | "submitting" | "generating" | "storing" | "verifying_outcome" | "done";
+            phase: "queued" | "waiting_for_provider" | "submitting" | "generating" | "storing" | "verifying_outcome" | "awaiting_approval" | "done";
             /** @description Estimated progress; null before the first call is sent and after the job has ended. */
             progress: {
                 /** @description Position in the queue of the provider; null if it reports none. */
@@ -1422,13 +1492,15 @@ export interface components {
             } | null;
             /** @description Steps of a pipeline; null for other jobs. */
             steps: components["schemas"]["JobPipelineStep"][] | null;
+            /** @description Steps of a pipeline that wait for a decision; empty for other jobs. */
+            awaiting: components["schemas"]["AwaitingStep"][];
             /** @description Pipeline that this job resumes; null for other jobs. */
             parentJobId: string | null;
             /** @description Time at which the owner deleted the media; `result` is null afterwards. */
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -1475,6 +1547,33 @@ export interface components {
             data: {
                 [key: string]: unknown;
             } | null;
+        };
+        AwaitingStep: {
+            /** @description Id of the step. */
+            step: string;
+            /** Format: date-time */
+            since: string;
+            /**
+             * Format: date-time
+             * @description Afterwards, the step is skipped.
+             */
+            until: string;
+            /** @description Most that the step and all steps that follow it are charged. */
+            credits: number;
+            /** @description Files of the steps whose results the step takes. */
+            takes: {
+                step: string;
+                outputs: {
+                    /** @description Index by which a decision chooses it. */
+                    output: number;
+                    /** Format: uri */
+                    url: string;
+                    contentType: string;
+                    width: number | null;
+                    height: number | null;
+                    durationSeconds: number | null;
+                }[];
+            }[];
         };
         TokenUsage: {
             inputTokens: number;
@@ -1701,6 +1800,8 @@ export interface components {
             }[];
             /** @description Only for pipelines: price of what the steps are planned to deliver. `credits` also covers what may differ. */
             expectedCredits?: number;
+            /** @description Only for pipelines with `approve`: most that is spent before a decision is needed. */
+            creditsBeforeApproval?: number;
             /** @description Only for pipelines: prices of the steps. */
             steps?: {
                 id: string;
@@ -1870,7 +1971,7 @@ export interface components {
             } | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -1892,7 +1993,7 @@ export interface components {
             } | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -2185,7 +2286,7 @@ export interface components {
             /** @description True once the job has ended: poll until then. */
             done: boolean;
             /** @enum {string} */
-            phase: "queued" | "waiting_for_provider" | "submitting" | "generating" | "storing" | "verifying_outcome" | "done";
+            phase: "queued" | "waiting_for_provider" | "submitting" | "generating" | "storing" | "verifying_outcome" | "awaiting_approval" | "done";
             /** @description Estimated progress; null before the first call is sent and after the job has ended. */
             progress: {
                 /** @description Position in the queue of the provider; null if it reports none. */
@@ -2207,13 +2308,15 @@ export interface components {
             } | null;
             /** @description Steps of a pipeline; null for other jobs. */
             steps: components["schemas"]["JobPipelineStepOutput"][] | null;
+            /** @description Steps of a pipeline that wait for a decision; empty for other jobs. */
+            awaiting: components["schemas"]["AwaitingStepOutput"][];
             /** @description Pipeline that this job resumes; null for other jobs. */
             parentJobId: string | null;
             /** @description Time at which the owner deleted the media; `result` is null afterwards. */
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -2260,6 +2363,33 @@ export interface components {
             data: {
                 [key: string]: unknown;
             } | null;
+        };
+        AwaitingStepOutput: {
+            /** @description Id of the step. */
+            step: string;
+            /** Format: date-time */
+            since: string;
+            /**
+             * Format: date-time
+             * @description Afterwards, the step is skipped.
+             */
+            until: string;
+            /** @description Most that the step and all steps that follow it are charged. */
+            credits: number;
+            /** @description Files of the steps whose results the step takes. */
+            takes: {
+                step: string;
+                outputs: {
+                    /** @description Index by which a decision chooses it. */
+                    output: number;
+                    /** Format: uri */
+                    url: string;
+                    contentType: string;
+                    width: number | null;
+                    height: number | null;
+                    durationSeconds: number | null;
+                }[];
+            }[];
         };
         ChatRequest: {
             messages: ({
@@ -4617,6 +4747,26 @@ export interface components {
             hasMore: boolean;
             nextCursor: string | null;
         };
+        DecideStepRequest: {
+            /** @constant */
+            decision: "approve";
+            /** @description Indexes of the chosen outputs, by the id of the earlier step. */
+            outputs?: {
+                [key: string]: number;
+            };
+            /** @description Fields that replace those of the body of the step, which is priced anew. */
+            body?: Record<string, never>;
+        } | {
+            /** @constant */
+            decision: "reject";
+            reason?: string;
+        };
+        DecideStepAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["JobOutput"];
+            credits: components["schemas"]["Credits"];
+        };
         CancelJobAnswer: {
             /** @constant */
             success: true;
@@ -5710,7 +5860,7 @@ export interface components {
             /** @description True once the job has ended: poll until then. */
             done: boolean;
             /** @enum {string} */
-            phase: "queued" | "waiting_for_provider" | "submitting" | "generating" | "storing" | "verifying_outcome" | "done";
+            phase: "queued" | "waiting_for_provider" | "submitting" | "generating" | "storing" | "verifying_outcome" | "awaiting_approval" | "done";
             /** @description Estimated progress; null before the first call is sent and after the job has ended. */
             progress: {
                 /** @description Position in the queue of the provider; null if it reports none. */
@@ -5728,13 +5878,15 @@ export interface components {
             deadlineAt: string;
             /** @description Steps of a pipeline; null for other jobs. */
             steps: components["schemas"]["JobPipelineStepOutput"][] | null;
+            /** @description Steps of a pipeline that wait for a decision; empty for other jobs. */
+            awaiting: components["schemas"]["AwaitingStepOutput"][];
             /** @description Pipeline that this job resumes; null for other jobs. */
             parentJobId: string | null;
             /** @description Time at which the owner deleted the media; `result` is null afterwards. */
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -5767,7 +5919,7 @@ export interface components {
             credits: number;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -7278,6 +7430,8 @@ export interface operations {
         parameters: {
             query?: {
                 status?: "queued" | "in_progress" | "completed" | "failed" | "canceled";
+                /** @description Return only jobs of which a step waits for a decision. */
+                phase?: "awaiting_approval";
                 type?: string;
                 /** @description Return only jobs whose job id, request id, provider request id or Idempotency-Key (of the last two days) equals this text, whose job id ends with it (6 or more characters), or whose prompt contains it. A text without three successive letters or digits is searched only in the newest 10,000 jobs. */
                 search?: string;
@@ -7341,6 +7495,8 @@ export interface operations {
         parameters: {
             query?: {
                 status?: "queued" | "in_progress" | "completed" | "failed" | "canceled";
+                /** @description Return only jobs of which a step waits for a decision. */
+                phase?: "awaiting_approval";
                 type?: string;
                 /** @description Return only jobs whose job id, request id, provider request id or Idempotency-Key (of the last two days) equals this text, whose job id ends with it (6 or more characters), or whose prompt contains it. A text without three successive letters or digits is searched only in the newest 10,000 jobs. */
                 search?: string;
@@ -7365,6 +7521,28 @@ export interface operations {
             200: {
                 content: {
                     "application/json": components["schemas"]["ListJobsAnswer"];
+                };
+            };
+        };
+    };
+    decideStep: {
+        parameters: {
+            path: {
+                jobId: string;
+                /** @description Name of the step, by which later steps refer to its result. */
+                stepId: string;
+            };
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DecideStepRequest"];
+            };
+        };
+        responses: {
+            /** @description The decision counts. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["DecideStepAnswer"];
                 };
             };
         };

@@ -187,10 +187,15 @@ function createResolver(deps: InputsDeps): ResolveInput {
       if (confirmedKey !== key) throw new UnusableInput(notOwnFile);
       return confirmedKey;
     }
+    const { organizationId } = requirement;
+    // The files for which a step waits become artifacts when the job is charged.
     const artifact = await deps.pool.maybeOneFirst(sql.type(artifactRow)`
       SELECT true AS found FROM artifact
-      WHERE storage_key = ${key} AND organization_id = ${requirement.organizationId}
-        AND deleted_at IS NULL`);
+        WHERE storage_key = ${key} AND organization_id = ${organizationId} AND deleted_at IS NULL
+      UNION SELECT true FROM job
+        WHERE id = ${name} AND organization_id = ${organizationId} AND status = 'open'
+          AND jsonb_path_exists(approvals,
+            '$.*.outputs[*].artifacts[*] ? (@.storageKey == $key)', ${sql.jsonb({ key })})`);
     if (artifact === null) throw new UnusableInput(notOwnFile);
     requireMedium(contentTypeOf(key), requirement.medium);
     return key;

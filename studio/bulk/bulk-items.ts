@@ -103,7 +103,12 @@ export async function priceItem(
     const parsed = parseBody({ capability, fields }, owner, services);
     const item: StoredItem = { index, type: capability.type, ...parsed };
     const request = buildRequest(item, owner);
-    const { price } = await priceRequest(request, services);
+    const { price, steps = [] } = await priceRequest(request, services);
+    const waiting = steps.findIndex(({ approval }) => approval);
+    if (waiting >= 0) {
+      const message = 'must be absent: an item of a bulk job does not wait for decisions';
+      throw fieldError('INVALID_REQUEST', `steps.${waiting}.approve`, message);
+    }
     return { ...item, itemId: id ?? null, use: name, priceMicro: calculateChargeMaxMicro(price) };
   });
 }

@@ -27,8 +27,11 @@ export function createJobKind(
     readMany,
     isEnded: ({ status }) => status !== 'open',
     // Result URLs are not part of it, because they differ in each response.
-    fingerprint: ({ status, callStates, queuePosition, verifying }) =>
-      JSON.stringify([status, callStates, queuePosition, verifying]),
+    fingerprint: (job) => {
+      const { status, callStates, queuePosition, verifying, approvals } = job;
+      const waits = Object.values(approvals ?? {}).map(({ sinceMs, end }) => [sinceMs, end?.kind]);
+      return JSON.stringify([status, callStates, queuePosition, verifying, waits]);
+    },
     show: view.resource,
   };
 }

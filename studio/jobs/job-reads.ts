@@ -9,7 +9,12 @@ import { buffer } from 'node:stream/consumers';
 import type { Json } from '../../domain/json.ts';
 import { isArchived } from '../../ledger/ledger-reads.ts';
 import { jobRow, type Documents, type JobRecord } from '../../domain/job-record.ts';
-import { planVersion, type CallOutputs, type JobPlan } from '../../domain/job-plan.ts';
+import {
+  approvalPlanVersion,
+  planVersion,
+  type CallOutputs,
+  type JobPlan,
+} from '../../domain/job-plan.ts';
 import type { Storage } from '../../storage/storage.ts';
 import { recordConditions, type RecordFilter } from '../../platform/record-lists.ts';
 
@@ -111,7 +116,7 @@ const idRow = z.object({ id: z.string() });
 const jobCount = z.object({ count: z.number(), complete: z.boolean() });
 type JobCount = z.infer<typeof jobCount>;
 
-const planHead = z.looseObject({ planVersion: z.literal(planVersion) });
+const planHead = z.looseObject({ planVersion: z.literal([planVersion, approvalPlanVersion]) });
 /** Schema of a stored plan. A plan of another version is read as null. */
 const planRow = z.object({
   plan: z
@@ -129,6 +134,8 @@ export interface JobFilter extends RecordFilter {
   type?: string | undefined;
   provider?: string | undefined;
   errorCode?: string | undefined;
+  /** `awaiting_approval`: a step waits for a decision. */
+  phase?: 'awaiting_approval' | undefined;
   /** Id or text that a job must match. */
   search?: string | undefined;
 }
@@ -142,7 +149,7 @@ interface JobListing extends JobFilter {
 
 const selectJobs = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   SELECT x.id, x.organization_id AS "organizationId", x.key_id AS "keyId", x.type, x.model, x.provider, x.status, x.verifying,
-    x.unknown_outcome AS "unknownOutcome", x.request, x.metadata, x.outputs, x.steps, x.error, x.request_id AS "requestId", x.created_at AS "createdAtMs",
+    x.unknown_outcome AS "unknownOutcome", x.request, x.metadata, x.outputs, x.steps, x.approvals, x.error, x.request_id AS "requestId", x.created_at AS "createdAtMs",
     x.deadline_at AS "deadlineAtMs", x.completed_at AS "completedAtMs", x.media_deleted_at AS "mediaDeletedAtMs",
     c.started_at AS "startedAtMs", c.call_states AS "callStates", c.step_calls AS "stepCalls", c.queue_position AS "queuePosition",
     (x.plan->>'typicalSeconds')::float8 AS "typicalSeconds",
@@ -251,9 +258,10 @@ export function buildConditions(
   filter: JobFilter & { limit: number },
   page: readonly FragmentSqlToken[] = [],
 ): FragmentSqlToken[] {
-  const { status, type, provider, errorCode, search, limit } = filter;
+  const { status, phase, type, provider, errorCode, search, limit } = filter;
   const conditions = [...recordConditions(organizationId, filter), ...page];
   if (status !== undefined) conditions.push(...buildStatusConditions(status));
+  if (phase !== undefined) conditions.push(sql.fragment`x.awaiting AND x.status = 'open'`);
   if (type !== undefined) conditions.push(sql.fragment`x.type = ${type}`);
   if (provider !== undefined) conditions.push(sql.fragment`x.provider = ${provider}`);
   if (errorCode !== undefined) conditions.push(sql.fragment`x.error->>'code' = ${errorCode}`);
@@ -283,7 +291,8 @@ function buildStatusConditions(status: NonNullable<JobListing['status']>): Fragm
   if (status === 'open' || status === 'queued' || status === 'in_progress') {
     const isOpen = sql.fragment`x.status = 'open' AND r.state = 'reserved'`;
     if (status === 'open') return [isOpen];
-    return [isOpen, status === 'queued' ? sql.fragment`NOT ${hasBegunCall}` : hasBegunCall];
+    const hasBegun = sql.fragment`(x.awaiting OR ${hasBegunCall})`;
+    return [isOpen, status === 'queued' ? sql.fragment`NOT ${hasBegun}` : hasBegun];
   }
   const hasEnded = sql.fragment`x.status = ${status}`;
   if (status === 'completed') return [hasEnded];
@@ -299,7 +308,7 @@ function buildStatusConditions(status: NonNullable<JobListing['status']>): Fragm
  * Reads the JSON artifacts of a job from storage. They are not in the database, because they are
  * too long for a row or for a workflow's history. Deleted artifacts are omitted.
  */
-async function loadDocuments(
+export async function loadDocuments(
   storage: Pick<Storage, 'open'>,
   outputs: CallOutputs[],
 ): Promise<Documents> {

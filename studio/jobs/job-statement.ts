@@ -4,6 +4,7 @@
  */
 import { formatCredits } from '../../domain/credits.ts';
 import { errorTable } from '../../domain/errors.ts';
+import { listAwaiting } from '../pipelines/approval-view.ts';
 import { finishStep } from '../pipelines/pipeline-requests.ts';
 import { describeCall, type JobCall } from './job-calls.ts';
 import type { JobRecord } from './job-reads.ts';
@@ -26,6 +27,7 @@ type StatementJob = Pick<
   | 'verifying'
   | 'steps'
   | 'outputs'
+  | 'approvals'
 >;
 
 /** Describes the state of a job and its credits. */
@@ -88,6 +90,13 @@ function describeOpenJob(job: StatementJob, calls: readonly JobCall[]): JobState
     const { provider, forCallers } = unconfirmed;
     const why = `${forCallers} Decided by ${formatTime(job.deadlineAtMs)}; nothing is charged unless ${provider} delivers.`;
     return { why, outcomeUnknown: true };
+  }
+  const waiting = listAwaiting(job);
+  if (waiting.length > 0) {
+    const names = waiting.map(({ step: { id } }) => id).join(', ');
+    const until = formatTime(Math.min(...waiting.map(({ approval }) => approval.untilMs)));
+    const why = `${names}: waits for your decision until ${until}. ${formatCredits(job.reserved)} are reserved; only what is delivered is charged.`;
+    return { why, outcomeUnknown: false };
   }
   const progress = described[0]?.forCallers ?? 'The job is about to be sent.';
   return {

@@ -7,6 +7,7 @@ import { keysOf, isoTime } from '../../domain/json.ts';
 import type { Capability } from '../capabilities/capability.ts';
 import type { CallOutputs, StoredArtifact } from '../../domain/job-plan.ts';
 import { findCapability } from '../pipelines/job-kinds.ts';
+import { awaitingSchema, listAwaiting, showAwaiting } from '../pipelines/approval-view.ts';
 import { listDelivered, showSteps, stepsSchema } from '../pipelines/step-view.ts';
 
 /**
@@ -14,12 +15,14 @@ import { listDelivered, showSteps, stepsSchema } from '../pipelines/step-view.ts
  */
 function toPublicStatus(job: JobRecord): JobResource['status'] {
   if (job.status !== 'open') return job.status;
+  if (listAwaiting(job).length > 0) return 'in_progress';
   return job.startedAtMs === null ? 'queued' : 'in_progress';
 }
 
 /** Returns the phase of a job from the states of its calls. */
 function derivePhase(job: JobRecord): JobResource['phase'] {
   if (job.status !== 'open') return 'done';
+  if (listAwaiting(job).length > 0) return 'awaiting_approval';
   if (job.verifying) return 'verifying_outcome';
   const states = job.callStates ?? [];
   if (states.length === 0) return 'queued';
@@ -34,6 +37,8 @@ function derivePhase(job: JobRecord): JobResource['phase'] {
 /** Estimates the progress of a job from the typical duration of its model. */
 function estimateProgress(job: JobRecord): JobResource['progress'] {
   if (job.status !== 'open' || job.startedAtMs === null) return null;
+  // The usual duration says nothing about a person's decision.
+  if (listAwaiting(job).length > 0) return null;
   const { typicalSeconds, queuePosition } = job;
   if (typicalSeconds === null) return { queuePosition, share: null, etaSeconds: null };
   const elapsedSeconds = Math.max(0, Date.now() - job.startedAtMs) / 1000;
@@ -89,6 +94,7 @@ export const jobSchema = z
       'generating',
       'storing',
       'verifying_outcome',
+      'awaiting_approval',
       'done',
     ]),
     progress: z
@@ -120,6 +126,7 @@ export const jobSchema = z
       .nullable()
       .meta({ description: 'The same object as `data` in the response to a synchronous request.' }),
     steps: stepsSchema,
+    awaiting: awaitingSchema,
     parentJobId: z.string().nullable().meta({
       description: 'Pipeline that this job resumes; null for other jobs.',
     }),
@@ -245,6 +252,9 @@ export function createJobView(deps: { publicBaseUrl: string; urlOf: SignUrl }) {
       deadlineAt: isoTime(job.deadlineAtMs),
       result: await buildResult(job),
       steps: await buildSteps(deps.urlOf, job),
+      awaiting: await showAwaiting(job, (artifact) =>
+        deps.urlOf(artifact, persistedUrlTtlMs, extractTitle(job.request)),
+      ),
       parentJobId: typeof job.request['resumes'] === 'string' ? job.request['resumes'] : null,
       mediaDeletedAt: isoTime(job.mediaDeletedAtMs),
       error: job.error && { ...job.error, retryable: errorTable[job.error.code].retryable },

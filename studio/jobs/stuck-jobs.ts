@@ -23,6 +23,8 @@ export const openReservation = z.object({
   deadlineAtMs: z.number().nullable(),
   ownerMissingAtMs: z.number().nullable(),
   verifying: z.boolean().nullable(),
+  /** Steps that wait for a decision of the caller; null if none does. */
+  awaiting: z.array(z.string()).nullable(),
   /** Bulk job whose item the job is; null for other jobs. */
   bulkId: z.string().nullable(),
 });
@@ -51,7 +53,8 @@ const selectReservations = (where: FragmentSqlToken): FragmentSqlToken => sql.fr
     coalesce(j.model, r.model) AS model, r.amount AS "creditsMicro",
     r.created_at AS "createdAtMs", j.deadline_at AS "deadlineAtMs",
     r.owner_missing_at AS "ownerMissingAtMs", j.verifying,
-    (SELECT bulk_id FROM bulk_item WHERE job_id = r.id LIMIT 1) AS "bulkId"
+    (SELECT array_agg(w.key) FROM jsonb_each(j.approvals) AS w WHERE w.value->'end' = 'null')
+      AS awaiting, (SELECT bulk_id FROM bulk_item WHERE job_id = r.id LIMIT 1) AS "bulkId"
   FROM reservation r LEFT JOIN job j ON j.id = r.id
   WHERE r.state = 'reserved' AND ${where}`;
 
@@ -76,6 +79,7 @@ export function createStuckJobs({ pool, client }: { pool: DatabasePool; client: 
       const rows = await pool.any(sql.type(openReservation)`${selectReservations(sql.fragment`
           (${organization}::text IS NULL OR r.organization_id = ${organization}::text)
           AND (r.created_at < clock_timestamp() - ${olderThanMs} * interval '1 millisecond'
+              AND NOT coalesce(j.awaiting, false)
             OR j.deadline_at < clock_timestamp() OR j.verifying
             OR r.owner_missing_at IS NOT NULL)`)}
         ORDER BY r.created_at, r.id LIMIT ${limit}`);
@@ -131,7 +135,10 @@ function findReasons(
       (call) => describeCall(call, reservation.verifying === true).forOperators,
     ),
   );
-  if (calls.length === 0) reasons.push('no call has been sent');
+  const { awaiting } = reservation;
+  if (awaiting)
+    reasons.push(`waits for a decision of the caller about the step ${awaiting.join(', ')}`);
+  else if (calls.length === 0) reasons.push('no call has been sent');
   else if (unfinishedCalls.length === 0)
     reasons.push('all calls have results, but the job is not settled');
   const bulk = reservation.bulkId === null ? [] : [`it is an item of ${reservation.bulkId}`];

@@ -8,6 +8,7 @@ import { assert, errorTable } from '../../domain/errors.ts';
 import { asRecord, isRecord, type Json, type JsonObject } from '../../domain/json.ts';
 import type { CallOutputs } from '../../domain/job-plan.ts';
 import { isCallOf, type JobStep } from '../../domain/job-record.ts';
+import { unapprovedCodes } from '../../domain/approvals.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import {
   defineCapability,
@@ -42,6 +43,13 @@ const stepMaxCredits = maxCredits.meta({
   description:
     'Maximum price of the step. Required if the price depends on a result whose length no request determines.',
 });
+const stepApproval = z
+  .union([z.literal(true), z.strictObject({ withinSeconds: z.int().min(60).max(604_800) })])
+  .optional()
+  .meta({
+    description:
+      'Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped.',
+  });
 /** Schema of the maximum price of a pipeline. */
 export const pipelineMaxCredits = maxCredits.meta({
   description: 'Maximum price of the request; a higher price is rejected before anything starts.',
@@ -90,6 +98,7 @@ const request = z.strictObject({
           .meta({ description: 'Path of the endpoint of the step, below /studio/.' }),
         body: stepBody,
         maxCredits: stepMaxCredits,
+        approve: stepApproval,
       }),
     )
     .min(1)
@@ -109,6 +118,7 @@ const describedStep = z.discriminatedUnion(
         use: z.literal(useOf(capability)),
         body: describeStepBody(capability),
         maxCredits: stepMaxCredits,
+        approve: stepApproval,
       })
       // The name of its type in the clients.
       .meta({ id: `${capability.type.replace(/^./, (first) => first.toUpperCase())}Step` }),
@@ -177,7 +187,8 @@ export function finishStep(step: JobStep, allOutputs: readonly CallOutputs[]): F
   );
   if (isDelivered) return { step, outputs, status: 'completed', error: null };
   const error = outputs.find((output) => output.error)?.error ?? null;
-  return { step, outputs, status: error?.code === 'SKIPPED' ? 'skipped' : 'failed', error };
+  const isSkipped = error !== null && ['SKIPPED', ...unapprovedCodes].includes(error.code);
+  return { step, outputs, status: isSkipped ? 'skipped' : 'failed', error };
 }
 
 function presentPipeline(job: FinishedJob): Record<string, unknown> {

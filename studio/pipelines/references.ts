@@ -21,9 +21,13 @@ import { yieldsOf, type Capability, type Handover } from '../capabilities/capabi
 export const referenceSchema = z
   .strictObject({
     $from: z.string().min(1).max(64).meta({ description: 'Id of an earlier step.' }),
-    output: z.int().min(0).max(99).optional().meta({
-      description: 'Index of the output, for a field that takes a file; defaults to 0.',
-    }),
+    output: z
+      .union([z.int().min(0).max(99), z.literal('chosen')])
+      .optional()
+      .meta({
+        description:
+          'Index of the output, for a field that takes a file; defaults to 0. `chosen`: the output that the decision about this step names, if the step has `approve`.',
+      }),
     field: z.string().min(1).max(64).optional().meta({
       description: 'Field of the result, for a field that takes a text.',
     }),
@@ -67,6 +71,8 @@ export interface FoundReference {
 }
 
 interface StepContext {
+  /** True if the step waits for a decision, which may choose outputs. */
+  isApproved: boolean;
   capability: Capability;
   id: string;
   /** Ids of all steps of the request. */
@@ -92,7 +98,7 @@ export function replaceReferences(
     if (isReference(value)) {
       try {
         const found = findReference(value, path, context);
-        if (found.step.taken) return resolveTaken(found, found.step.taken);
+        if (found.step.taken) return resolveTaken(found, found.step.taken, context.bodyPath);
         references.push(found);
         return found.kind === 'compositionPlan' ? createPlaceholderPlan(found.token) : found.token;
       } catch (error) {
@@ -135,10 +141,14 @@ function findReference(value: Json, path: string[], context: StepContext): Found
     return fail(`takes no result of another step; fields that take one: ${names}`);
   }
   const reference = parseReference(value, fullPath);
-  const { $from: from, output: index, field } = reference;
+  const { $from: from, output: sent, field } = reference;
+  const isChosen = sent === 'chosen';
+  if (isChosen && !context.isApproved)
+    fail('must be the index of an output: only a step with approve takes a chosen one', 'output');
+  const index = isChosen ? undefined : sent;
   const step = context.earlier.get(from) ?? fail(describeMissingStep(from, context), '$from');
   const found = { token: newId('upload'), path: path.join('.'), reference, step };
-  if (index !== undefined && field !== undefined)
+  if (sent !== undefined && field !== undefined)
     fail('cannot be used together with field', 'output');
   if (field !== undefined) {
     const { texts } = yieldsOf(step.capability);
@@ -153,7 +163,7 @@ function findReference(value: Json, path: string[], context: StepContext): Found
   if (yieldsOf(step.capability).output === 'compositionPlan') {
     if (!taken.includes('compositionPlan'))
       fail(`takes ${describeTaken(taken)}; the step ${from} yields a composition plan`);
-    if (index !== undefined) fail('must be absent: the step yields one composition plan', 'output');
+    if (sent !== undefined) fail('must be absent: the step yields one composition plan', 'output');
     return { ...found, kind: 'compositionPlan', output: null };
   }
   const output = step.outputs[index ?? 0];
@@ -208,7 +218,15 @@ function describeMissingStep(from: string, { id, ids, earlier }: StepContext): s
 }
 
 /** Returns the result of a step that is taken over, in place of a reference to it. */
-function resolveTaken({ kind, output, reference, path }: FoundReference, taken: TakenStep): Json {
+function resolveTaken(
+  { kind, output, reference, path }: FoundReference,
+  taken: TakenStep,
+  bodyPath: string,
+): Json {
+  if (reference.output === 'chosen') {
+    const message = `must be the index of an output: the result of the step ${reference.$from} exists already, and none of its outputs was chosen`;
+    throw invalidFieldsError('INVALID_REQUEST', [{ path: `${bodyPath}.${path}.output`, message }]);
+  }
   if (output) return taken.urlOf(output);
   if (kind === 'compositionPlan') return taken.outputs[0]?.data ?? null;
   const text = taken.readText(reference.field ?? '');

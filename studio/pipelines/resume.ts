@@ -6,7 +6,7 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import { createRecordSchema } from '../../domain/body-schema.ts';
 import { fieldError, GatewayError, invalidFieldsError } from '../../domain/errors.ts';
-import { asRecord, asText, type JsonObject } from '../../domain/json.ts';
+import { asRecord, asText, type Json, type JsonObject } from '../../domain/json.ts';
 import { isCallOf, type JobRecord, type JobStep } from '../../domain/job-record.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { Storage } from '../../storage/storage.ts';
@@ -18,6 +18,7 @@ import {
   stepBody,
   tooLongForPlan,
 } from '../capabilities/request-fields.ts';
+import { findApproval } from './approval-view.ts';
 import type { TakenStep } from './references.ts';
 import { draftPipeline, type PipelineRequest, type TakenSteps } from './step-draft.ts';
 
@@ -99,7 +100,7 @@ export async function resumePipeline(
 const toRequest = (body: JsonObject) => body as unknown as PipelineRequest;
 
 /** Returns the capability of pipelines that takes over these steps. */
-const withTaken = (taken: TakenSteps): Capability => ({
+export const withTaken = (taken: TakenSteps): Capability => ({
   ...pipelines,
   plan: (body) => draftPipeline(toRequest(body), taken),
 });
@@ -188,6 +189,8 @@ function buildRequest(
     const stored = asRecord(step['body']);
     const limit = step['maxCredits'];
     // oxlint-disable-next-line no-unsafe-type-assertion -- stored requests are JSON
+    const approve = step['approve'] as Json | undefined;
+    // oxlint-disable-next-line no-unsafe-type-assertion -- stored requests are JSON
     const body = (bodies.get(id) ?? stored) as JsonObject;
     if (running.has(id) && !bodies.has(id) && secretSteps.has(id)) {
       const message = 'is required: the URL of an input had a signature, which is not stored';
@@ -198,6 +201,7 @@ function buildRequest(
       use: asText(step['use']),
       body,
       ...(typeof limit === 'number' && { maxCredits: limit }),
+      ...(approve !== undefined && keepApproval(job, id, running) && { approve }),
     };
   });
   return {
@@ -206,6 +210,13 @@ function buildRequest(
     ...(maxCredits !== undefined && { maxCredits }),
     ...(async !== undefined && { async }),
   };
+}
+
+/** Returns whether a step waits again: unless it was approved, and all that it takes is the same. */
+function keepApproval(job: JobRecord, id: string, running: ReadonlySet<string>): boolean {
+  const after = job.steps?.find((step) => step.id === id)?.after ?? [];
+  const isApproved = findApproval(job, id)?.end?.kind === 'approve';
+  return !isApproved || after.some((other) => running.has(other));
 }
 
 const listOutputs = (job: JobRecord, step: JobStep) =>
@@ -228,7 +239,7 @@ async function throwIfFileMissing(
 }
 
 /** Reads what a step delivered. */
-async function takeStep(
+export async function takeStep(
   { job, step }: Source,
   { storage, texts }: Pick<Services, 'storage'> & { texts: { areChecked: boolean } },
 ): Promise<TakenStep> {

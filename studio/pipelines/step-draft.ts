@@ -30,12 +30,21 @@ import type { StepOutput } from '../../domain/job-record.ts';
 
 /** Parsed request of a pipeline. The bodies of its steps are not parsed yet. */
 export interface PipelineRequest {
-  steps: { id: string; use: string; body: JsonObject; maxCredits?: number | undefined }[];
+  steps: {
+    id: string;
+    use: string;
+    body: JsonObject;
+    maxCredits?: number | undefined;
+    approve?: true | { withinSeconds: number } | undefined;
+  }[];
   maxCredits?: number | undefined;
   async?: boolean | undefined;
   /** Job whose delivered steps are taken over; only in requests that resume a pipeline. */
   resumes?: string | undefined;
 }
+
+/** Seconds for which a step waits for a decision, unless the request says otherwise. */
+const defaultSeconds = 86_400;
 
 /** Steps that a pipeline takes over from an earlier job, by step id. */
 export type TakenSteps = ReadonlyMap<string, TakenStep>;
@@ -78,7 +87,7 @@ export function draftPipeline(
   const steps: DraftStep[] = [];
   const withCallerMedia = new Set<string>();
   const planned: PlannedStep[] = [];
-  for (const [index, { id, use }] of request.steps.entries()) {
+  for (const [index, { id, use, approve }] of request.steps.entries()) {
     const capability = findByUse(capabilities, use);
     assert(capability, 'the schema of the request has checked the step');
     const takenStep = taken.get(id);
@@ -115,6 +124,9 @@ export function draftPipeline(
       after: listSources(parsed),
       references: references.map((found) => toStepReference(found, parsed, plan.model)),
       maxCredits: parsed.maxCredits,
+      ...(approve && {
+        approval: { withinMs: 1000 * (approve === true ? defaultSeconds : approve.withinSeconds) },
+      }),
     });
   }
   setFinalIndexes(steps, calls.length);
@@ -177,7 +189,7 @@ function setFinalIndexes(steps: readonly DraftStep[], callCount: number): void {
   };
   let nextIndex = callCount + steps.length;
   for (const step of steps) {
-    for (const { output } of step.references) toJoined(output);
+    for (const { output, choices = [] } of step.references) [output, ...choices].forEach(toJoined);
     if (!step.taken) {
       step.outputs.forEach(toJoined);
       continue;
@@ -252,7 +264,8 @@ function parseStep(
   const bodyPath = `steps.${index}.body`;
   const { id, maxCredits = null } = step;
   const ids = steps.map((other) => other.id);
-  const context = { capability, id, ids, earlier, bodyPath };
+  const isApproved = step.approve !== undefined;
+  const context = { capability, id, ids, earlier, bodyPath, isApproved };
   const { body, references } = replaceReferences(step.body, context);
   const parsed = { step, capability, bodyPath, body, references, maxCredits };
   return { ...parsed, body: runStep(parsed, () => parseWith(capability.request, body)) };
@@ -400,6 +413,12 @@ function toStepReference(
     from: step.id,
     takes,
     output: { callIndex, artifactIndex },
+    ...(reference.output === 'chosen' && {
+      choices: step.outputs.map((choice) => ({
+        callIndex: choice.callIndex,
+        artifactIndex: choice.artifactIndex,
+      })),
+    }),
     ...(kind === 'text' && {
       text: { name: reference.field ?? '', ...findLengths(capability, path, model) },
     }),

@@ -78,6 +78,18 @@ export function planOpenPrices(draft: DraftPlan, usdPerCredit: number): DraftPla
   return { ...draft, calls };
 }
 
+/** Returns the largest of each measurement that all outputs have of which one is chosen. */
+function findLargest(planned: readonly PlannedMeasurements[]): PlannedMeasurements {
+  const [first = {}, ...others] = planned;
+  if (others.length === 0) return first;
+  const keys = ['width', 'height', 'durationSeconds', 'pixelsMax'] as const;
+  const largest = keys.map((key) => {
+    const isGiven = planned.every((one) => typeof one[key] === 'number');
+    return [key, isGiven ? Math.max(...planned.map((one) => one[key] ?? 0)) : undefined];
+  });
+  return { ...first, ...Object.fromEntries(largest) };
+}
+
 interface Context {
   references: readonly StepReference[];
   calls: readonly DraftCall[];
@@ -88,7 +100,9 @@ function planCall(call: DraftCall, context: Context): DraftCall {
   const { references, calls } = context;
   const findPlanned = (token: string | undefined): PlannedMeasurements | null => {
     const reference = references.find((other) => other.token === token);
-    return reference ? getPlanned(calls[reference.output.callIndex]) : null;
+    if (!reference) return null;
+    const { choices = [reference.output] } = reference;
+    return findLargest(choices.map(({ callIndex }) => getPlanned(calls[callIndex])));
   };
   const { unitPriceUsd: price, open, sizeOf } = call;
   if (typeof price !== 'number') {

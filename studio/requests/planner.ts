@@ -9,6 +9,7 @@ import { microFromCredits } from '../../domain/credits.ts';
 import { asRecord, asText, type Json, type JsonObject } from '../../domain/json.ts';
 import { providerTaskQueue, webhookTaskQueue } from '../../domain/job-contract.ts';
 import {
+  approvalPlanVersion,
   planVersion,
   type JobPlan,
   type OutputSpec,
@@ -146,7 +147,7 @@ export function completePlan(config: Config, input: PlanRequest): JobPlan {
     ...(call.open && { open: call.open.price }),
   }));
   const plan: JobPlan = {
-    planVersion,
+    planVersion: steps?.some(({ approval }) => approval) ? approvalPlanVersion : planVersion,
     jobId: input.jobId,
     organizationId: input.caller.organizationId,
     keyId: input.caller.keyId,
@@ -210,6 +211,7 @@ function planSteps(
       references: draft.references,
       priceMicro: maxMicro,
       ...(allowanceMicro > 0 && { allowanceMicro }),
+      ...(draft.approval && { approval: draft.approval }),
       deadlineMs: draft.taken ? 0 : findDeadlineMs(config, draft.medium),
     };
   });

@@ -98,6 +98,10 @@ export const estimateSchema = z
       description:
         'Only for pipelines: price of what the steps are planned to deliver. `credits` also covers what may differ.',
     }),
+    creditsBeforeApproval: z.number().optional().meta({
+      description:
+        'Only for pipelines with `approve`: most that is spent before a decision is needed.',
+    }),
     steps: z
       .array(
         z.object({

@@ -11,7 +11,7 @@ import { catchFailure } from '../harness/failures.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { startFurtherApi } from '../harness/running-gateway.ts';
 import { drawDisc, download } from '../harness/media.ts';
-import { untilHolds } from '../harness/until.ts';
+import { until, untilHolds } from '../harness/until.ts';
 
 const gateway = useGateway({ settled: 'last' });
 const clients: Client[] = [];
@@ -82,7 +82,7 @@ describe('the tools', () => {
 
   it('are the capabilities with their own schemas, and the tools for jobs', async () => {
     const { tools } = await client.listTools();
-    const others = `estimate getJob listJobs cancelJob startBulk getBulk resumePipeline createUploadUrl getStudioModel
+    const others = `estimate getJob listJobs cancelJob startBulk getBulk resumePipeline decideStep createUploadUrl getStudioModel
       listStudioModels listStudioVoices`;
     expect(tools.map(({ name }) => name).toSorted()).toEqual(
       [...jobKinds.map(({ type }) => type), ...others.split(/\s+/)].toSorted(),
@@ -221,6 +221,26 @@ it('a bulk job starts and is read by its tools', async () => {
   const { bulkId } = (started.structuredContent as unknown as { data: { bulkId: string } }).data;
   const read = await call('getBulk', { bulkId, wait: 60 });
   expect(read.structuredContent).toMatchObject({ data: { bulkId, counts: { completed: 1 } } });
+});
+
+it('a step is approved by its tool', async () => {
+  const step = { id: 'art', use: 'image/generate', approve: true, body: { prompt: 'a dune' } };
+  const { body } = await gateway.call('/api/v1/studio/pipelines', {
+    body: { steps: [step], async: true },
+  });
+  const { jobId } = body.data;
+  await until(async () => {
+    const { structuredContent } = await call('getJob', { jobId });
+    return JSON.stringify(structuredContent).includes('"phase":"awaiting_approval"');
+  });
+  await expectFailure('decideStep', { jobId, stepId: 'film', decision: 'reject' }, /no step film/);
+  const { structuredContent } = await call('decideStep', {
+    jobId,
+    stepId: 'art',
+    decision: 'approve',
+  });
+  expect(structuredContent).toMatchObject({ data: { jobId, awaiting: [] } });
+  expect((await gateway.untilDone(jobId)).body.data.billing.charged).toBe(3.9);
 });
 
 it('a pipeline is resumed by its tool', async () => {

@@ -163,6 +163,22 @@ describe('a bulk job', () => {
       'items.0.body.steps.0.body.async',
     ],
     [
+      'an approval in a step of an item',
+      {
+        items: [
+          {
+            use: 'pipelines',
+            body: {
+              steps: [
+                { id: 'art', use: 'image/generate', approve: true, body: { prompt: 'a lamp' } },
+              ],
+            },
+          },
+        ],
+      },
+      'items.0.body.steps.0.approve',
+    ],
+    [
       'an unknown file',
       { items: [{ use: 'image/upscale', body: { imageUrl: `file_${'0'.repeat(32)}` } }] },
       'items.0.body.imageUrl',

@@ -148,6 +148,12 @@ with StudioGateway(api_key=api_key, base_url=f"{base_url}/api/v1/") as client:
         {"id": "picture", "use": "image/generate", "body": {"prompt": "a red lamp"}},
         {"id": "large", "use": "image/upscale", "maxCredits": 100, "body": {"imageUrl": {"$from": "picture"}}},
     ]
+    waiting = client.submit("pipelines", {"steps": [{**steps[0], "approve": True}]})
+    for state in client.events(waiting):
+        if state["awaiting"]:
+            client.decide(waiting, "picture", {"decision": "reject", "reason": "too dark"})
+            break
+    report["unapproved"] = error_of(lambda: client.wait(waiting))["code"]
     pipeline = client.submit("pipelines", {"steps": steps})
     whole = client.wait(pipeline)
     again = client.wait(client.resume(pipeline, {"from": "large"}))

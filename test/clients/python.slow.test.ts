@@ -107,6 +107,10 @@ describe('a program with the Python client', () => {
     ]);
   });
 
+  testWith('rejects a step of a pipeline', () => {
+    expect(report['unapproved']).toBe('APPROVAL_REJECTED');
+  });
+
   testWith('runs a pipeline, and resumes it from a step', () => {
     expect(report).toMatchObject({
       pipeline: ['completed', 'completed'],

@@ -251,6 +251,23 @@ describe('a bulk job', () => {
     expect((await client.wait(second)).result).toMatchObject({ successful: 2 });
   });
 
+  testWith('a step of a pipeline is approved', async () => {
+    const art = { id: 'art', use: 'image/generate' as const, body: { prompt: 'a lighthouse' } };
+    const imageUrl = { $from: 'art', output: 'chosen' as const };
+    const cut = { id: 'cut', use: 'image/remove-background' as const, body: { imageUrl } };
+    const ticket = await client.submit('pipelines', { steps: [art, { ...cut, approve: true }] });
+    const decided: string[] = [];
+    for await (const { awaiting } of client.events(ticket)) {
+      for (const { step, takes } of awaiting.filter((one) => !decided.includes(one.step))) {
+        expect(takes).toMatchObject([{ step: 'art', outputs: [{ output: 0 }] }]);
+        await client.decide(ticket, step, { decision: 'approve', outputs: { art: 0 } });
+        decided.push(step);
+      }
+    }
+    expect(decided).toEqual(['cut']);
+    expect((await client.job(ticket)).result).toMatchObject({ successful: 2 });
+  });
+
   testWith('can be paused and canceled', async () => {
     const items = ['red', 'blue'].map((id) => ({ ...lamp(id), body: { prompt: '[[slow:900s]]' } }));
     const bulk = await client.bulk.start(items, { concurrency: 1 });

@@ -52,6 +52,8 @@ describe('the alert rules', () => {
   const counts = {
     jobsOverdue: 0,
     jobsVerifying: 0,
+    jobsAwaiting: 0,
+    jobsAwaitingCredits: 0,
     reservationOverdueSeconds: 900,
     callerWebhooksOpen: 0,
     callerWebhookAgeSeconds: 0,

@@ -699,7 +699,37 @@ const bulkCommands: Fault[] = [
 const pipelineJourneys = 'test/journeys/pipelines.test.ts';
 const pipelineWorkflow = 'workflows/pipeline.ts';
 
+const approvalJourneys = 'test/journeys/approvals.test.ts';
+
 const pipelines: Fault[] = [
+  {
+    name: 'a second decision about a step replaces the first',
+    file: 'workflows/approvals.ts',
+    original: "if (wait?.decision) throw createFailure('ALREADY_DECIDED',",
+    planted: "if (false && wait) throw createFailure('ALREADY_DECIDED',",
+    tests: ['test/workflows/pipelines.test.ts'],
+  },
+  {
+    name: 'a changed body of a step may cost more than is reserved for it',
+    file: 'studio/requests/decisions.ts',
+    original: 'if ((mostMicro ?? 0) > (limitMicro ?? 0)) {',
+    planted: 'if ((mostMicro ?? 0) > 2 * (limitMicro ?? 0)) {',
+    tests: [approvalJourneys],
+  },
+  {
+    name: 'any key decides about a step',
+    file: 'studio/requests/decisions.ts',
+    original: 'if (capability) authorize(caller, getRequiredScope(capability));',
+    planted: '',
+    tests: [approvalJourneys],
+  },
+  {
+    name: 'the deadline of a job runs while a step waits',
+    file: 'activities/record-approval.ts',
+    original: 'deadline_at = deadline_at + ',
+    planted: 'deadline_at = deadline_at + 0 * ',
+    tests: [approvalJourneys],
+  },
   {
     name: 'a resumed pipeline pays again for the results that it takes over',
     file: 'studio/pipelines/step-draft.ts',

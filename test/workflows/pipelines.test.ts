@@ -1,14 +1,18 @@
 /** Pipelines with scripted activities: which steps run, and what the job is charged for. */
 import * as fc from 'fast-check';
 import { ApplicationFailure } from '@temporalio/common';
+import { Worker } from '@temporalio/worker';
 import { describe, expect, it } from 'vitest';
 import { isWhole } from '../harness/whole.ts';
+import { decideUpdate, type ApprovalEvent, type Decision } from '../../domain/approvals.ts';
 import type { StepToComplete } from '../../activities/complete-step.ts';
 import type { SubmitOutcome } from '../../activities/submit.ts';
 import type { CallInput, PlannedCall } from '../../domain/job-plan.ts';
 import type { PipelineStep } from '../../domain/pipeline-plan.ts';
+import { loadWorkflowBundle } from '../../worker/bundle.ts';
 import { during } from '../harness/during.ts';
 import { makeOutputs, startScriptedJobs, type Script } from '../harness/scripted-jobs.ts';
+import { until } from '../harness/until.ts';
 
 const scripted = during(startScriptedJobs);
 
@@ -174,4 +178,136 @@ it('shows its steps by name in the summaries and Current Details', async () => {
   const unnamed = summaries.filter((summary) => !/^step\d: /.test(summary));
   // Only the rows `reserve` and `charge` belong to the whole job.
   expect(unnamed).toEqual(['12 credits', '3 credits']);
+});
+
+describe('a step that waits for an approval', () => {
+  const weekMs = 7 * 86_400_000;
+  const drawn: Drawn[] = [
+    { after: [], ending: 'delivers', credits: 4 },
+    { after: [0], ending: 'delivers', credits: 150 },
+    { after: [1], ending: 'delivers', credits: 10 },
+    { after: [], ending: 'delivers', credits: 2 },
+  ];
+  const approve: Decision = {
+    stepId: 'step1',
+    kind: 'approve',
+    hash: 'a',
+    keyId: 'key',
+    reason: null,
+    outputs: { step0: 1 },
+  };
+
+  /** Starts the pipeline; its second step waits, and chooses one of two outputs. */
+  async function startWaiting(withinMs: number, changes: Script = {}) {
+    const { steps, calls } = toPlan(drawn);
+    const waiting = steps.map((step) => {
+      if (step.id !== 'step1') return step;
+      const choices = [0, 1].map((artifactIndex) => ({ callIndex: 0, artifactIndex }));
+      const references = step.references.map((reference) => ({ ...reference, choices }));
+      // The deadlines do not run while the step waits.
+      return { ...step, approval: { withinMs }, references };
+    });
+    const plan = { type: 'pipeline', steps: waiting, calls, planVersion: 2, deadlineMs: 1 };
+    const job = await scripted.start({ ...script(drawn), ...changes }, plan);
+    await job.untilCalled('recordApproval');
+    const decide = (decision: Decision) =>
+      job.handle.executeUpdate(decideUpdate, { args: [decision] });
+    const untilWaiting = () =>
+      until(async () => {
+        const { events } = await job.handle.fetchHistory();
+        return (events ?? []).find(({ timerStartedEventAttributes: timer }) => timer);
+      });
+    return { ...job, decide, untilWaiting };
+  }
+  const readEvents = (job: { readInputs: (name: 'recordApproval') => ApprovalEvent[] }) =>
+    job.readInputs('recordApproval').map(({ stepId, change }) => ({ stepId, change }));
+
+  it('runs with the chosen output once it is approved, and replays', async () => {
+    const job = await startWaiting(weekMs);
+    const timer = await job.untilWaiting();
+    const seconds = timer.timerStartedEventAttributes?.startToFireTimeout?.seconds;
+    expect(Number(seconds)).toBeGreaterThan(weekMs / 1000 - 60);
+    expect(JSON.stringify(job.readInputs('submit').map(({ callIndex }) => callIndex))).toBe(
+      '[0,3]',
+    );
+    const answers = await Promise.allSettled([
+      job.decide(approve),
+      job.decide(approve),
+      job.decide({ ...approve, kind: 'reject', hash: 'b' }),
+    ]);
+    expect(answers.filter(({ status }) => status === 'fulfilled')).toHaveLength(1);
+    const types = answers.flatMap((answer) =>
+      answer.status === 'rejected' ? [answer.reason.cause.type] : [],
+    );
+    // Which of them is first, Temporal decides.
+    expect(['ALREADY_DECIDED,SAME_DECISION', 'ALREADY_DECIDED,ALREADY_DECIDED']).toContain(
+      types.toSorted().join(),
+    );
+    const isApproved = answers[2]?.status === 'rejected';
+    const { outcome } = await job.end();
+    expect(outcome).toMatchObject({ chargedMicro: (isApproved ? 166 : 6) * 1_000_000 });
+    const [begin, end] = readEvents(job);
+    expect(begin).toMatchObject({ stepId: 'step1', change: { kind: 'begin', outputs: [{}] } });
+    expect(end).toMatchObject({ change: { end: { kind: isApproved ? 'approve' : 'reject' } } });
+    if (isApproved) {
+      const [task] = job.readInputs('completeStep');
+      expect(task?.step.references[0]?.output).toEqual({ callIndex: 0, artifactIndex: 1 });
+    }
+    // A refused decision is not in the history.
+    const history = await job.handle.fetchHistory();
+    const updates = (history.events ?? []).filter(
+      ({ workflowExecutionUpdateAcceptedEventAttributes: accepted }) => accepted,
+    );
+    expect(updates).toHaveLength(1);
+    await Worker.runReplayHistory({ workflowBundle: await loadWorkflowBundle() }, history);
+  });
+
+  it.each<
+    [
+      string,
+      number,
+      ((job: { decide: (decision: Decision) => Promise<void> }) => Promise<unknown>) | null,
+    ]
+  >([
+    ['APPROVAL_TIMEOUT', 1000, null],
+    ['APPROVAL_REJECTED', weekMs, ({ decide }) => decide({ ...approve, kind: 'reject' })],
+  ])(
+    'that ends with %s is skipped with its dependents, and the others are charged',
+    async (code, withinMs, act) => {
+      const job = await startWaiting(withinMs);
+      await job.untilWaiting();
+      await act?.(job);
+      const { outcome, details } = await job.end();
+      expect(outcome).toMatchObject({ status: 'completed', chargedMicro: 6_000_000 });
+      const [charge] = job.readInputs('charge');
+      const errors = charge?.outputs.map(({ error }) => error?.code ?? null);
+      expect(errors).toEqual([null, code, 'SKIPPED', null]);
+      expect(details).toContain(`no output: ${code}`);
+      await expect(job.decide(approve)).rejects.toThrow();
+    },
+  );
+
+  it('is canceled with its job, and a decision comes too late', async () => {
+    const job = await startWaiting(weekMs);
+    await job.untilWaiting();
+    await job.handle.cancel();
+    const { outcome } = await job.end();
+    expect(outcome).toMatchObject({ status: 'completed', chargedMicro: 6_000_000 });
+    expect(readEvents(job)[1]).toMatchObject({ change: { end: { kind: 'cancel', hash: null } } });
+  });
+
+  it('runs with the calls that a changed body plans', async () => {
+    const job = await startWaiting(weekMs);
+    await job.untilWaiting();
+    const [, step] = job.plan.steps ?? [];
+    const [, call] = job.plan.calls;
+    if (!step || !call) throw new Error('the plan has two steps');
+    const changed = {
+      step: { ...step, references: [] },
+      calls: [{ ...call, unitPriceMicro: 140_000_000 }],
+    };
+    await job.decide({ ...approve, changed, body: { prompt: 'calm' } });
+    expect((await job.end()).outcome).toMatchObject({ chargedMicro: 156_000_000 });
+    expect(readEvents(job)[1]).toMatchObject({ change: { body: { prompt: 'calm' }, step: {} } });
+  });
 });

@@ -100,6 +100,7 @@ function addJobList(jobs: Command): void {
       .command('list')
       .description('list jobs, newest first')
       .option('--status <status>', 'queued, in_progress, completed, failed or canceled')
+      .option('--phase <phase>', 'awaiting_approval: only jobs that wait for a decision')
       .option('--type <type>', 'only jobs of this type, for example imageGenerate')
       .option(
         '--search <text>',

@@ -1,10 +1,11 @@
-/** Commands `studio pipeline` and `studio resume`: run and resume pipelines. */
+/** Commands `studio pipeline`, `resume`, `approve` and `reject`: run, resume and decide about pipelines. */
 import { readFile } from 'node:fs/promises';
 import { Command } from 'commander';
-import { CliError } from '../api-client.ts';
+import { z } from 'zod';
+import { CliError, type ApiClient } from '../api-client.ts';
 import { showEstimate } from '../estimates.ts';
 import { collectPair, omitUndefined, parseNumber } from '../fields.ts';
-import { submitJob } from '../jobs.ts';
+import { jobPath, jobResponse, showJob, submitJob } from '../jobs.ts';
 import { openSession } from '../session.ts';
 
 interface PipelineOptions {
@@ -35,7 +36,56 @@ const addJobOptions = (command: Command): Command =>
     .option('--metadata <name=value>', 'a pair, for example team=ads (repeatable)', collectPair)
     .option('--async', 'print the job id without waiting for the job');
 
-/** Creates the commands `studio pipeline` and `studio resume`. */
+interface DecisionOptions {
+  output?: Record<string, string>;
+  body?: string;
+  reason?: string;
+}
+
+/** Creates a command that decides about a step, by default about the one that waits. */
+const createDecisionCommand = (decision: 'approve' | 'reject'): Command =>
+  new Command(decision)
+    .argument('<job>', 'the id of the pipeline')
+    .argument('[step]', 'the id of the step; may be omitted if one step waits')
+    .action(
+      async (
+        ...[job, step, options, self]: [string, string | undefined, DecisionOptions, Command]
+      ) => {
+        const session = openSession(self);
+        const api = session.client('caller');
+        const outputs = Object.entries(options.output ?? {}).map(
+          ([from, index]) => [from, parseNumber(index)] as const,
+        );
+        const body = omitUndefined({
+          decision,
+          outputs: outputs.length > 0 ? Object.fromEntries(outputs) : undefined,
+          body: options.body === undefined ? undefined : await readObject(options.body),
+          reason: options.reason,
+        });
+        const name = encodeURIComponent(step ?? (await findWaitingStep(api, job)));
+        const path = `${jobPath(job)}/steps/${name}/decision`;
+        const answer = await api.send(path, jobResponse, { method: 'POST', body });
+        await showJob(session.output, { job: answer.body.data, raw: answer.raw });
+      },
+    );
+
+const waitingJob = z.looseObject({
+  data: z.looseObject({ awaiting: z.array(z.looseObject({ step: z.string() })) }),
+});
+
+/** Returns the id of the step of a job that waits. @throws CliError unless exactly one does */
+async function findWaitingStep(api: ApiClient, job: string): Promise<string> {
+  const { body } = await api.send(jobPath(job), waitingJob);
+  const [waiting, ...others] = body.data.awaiting.map(({ step }) => step);
+  if (waiting !== undefined && others.length === 0) return waiting;
+  throw new CliError(
+    waiting === undefined
+      ? 'no step of the job waits for a decision'
+      : `name the step: ${[waiting, ...others].join(', ')} wait for a decision`,
+  );
+}
+
+/** Creates the commands for pipelines. */
 export function createPipelineCommands(): Command[] {
   const pipeline = new Command('pipeline')
     .description('run the steps of a pipeline')
@@ -47,6 +97,13 @@ export function createPipelineCommands(): Command[] {
     .option('--from <step>', 'run this step and those that depend on it again')
     .option('--bodies <file>', 'a JSON file with new bodies by step id');
   return [
+    createDecisionCommand('approve')
+      .description('approve a step that waits: spends the credits that are reserved for it')
+      .option('--output <step=n>', 'choose an output of an earlier step (repeatable)', collectPair)
+      .option('--body <file>', 'a JSON file with fields that replace those of the step'),
+    createDecisionCommand('reject')
+      .description('reject a step that waits: it and all that follow it are skipped')
+      .option('--reason <text>', 'the reason, which the job shows'),
     addJobOptions(pipeline).action(
       async (file: string, options: PipelineOptions, self: Command) => {
         const session = openSession(self);

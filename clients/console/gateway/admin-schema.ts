@@ -344,7 +344,7 @@ export interface components {
             /** @description True once the job has ended: poll until then. */
             done: boolean;
             /** @enum {string} */
-            phase: "queued" | "waiting_for_provider" | "submitting" | "generating" | "storing" | "verifying_outcome" | "done";
+            phase: "queued" | "waiting_for_provider" | "submitting" | "generating" | "storing" | "verifying_outcome" | "awaiting_approval" | "done";
             /** @description Estimated progress; null before the first call is sent and after the job has ended. */
             progress: {
                 /** @description Position in the queue of the provider; null if it reports none. */
@@ -366,13 +366,15 @@ export interface components {
             } | null;
             /** @description Steps of a pipeline; null for other jobs. */
             steps: components["schemas"]["JobPipelineStep"][] | null;
+            /** @description Steps of a pipeline that wait for a decision; empty for other jobs. */
+            awaiting: components["schemas"]["AwaitingStep"][];
             /** @description Pipeline that this job resumes; null for other jobs. */
             parentJobId: string | null;
             /** @description Time at which the owner deleted the media; `result` is null afterwards. */
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -420,6 +422,33 @@ export interface components {
             data: {
                 [key: string]: unknown;
             } | null;
+        };
+        AwaitingStep: {
+            /** @description Id of the step. */
+            step: string;
+            /** Format: date-time */
+            since: string;
+            /**
+             * Format: date-time
+             * @description Afterwards, the step is skipped.
+             */
+            until: string;
+            /** @description Most that the step and all steps that follow it are charged. */
+            credits: number;
+            /** @description Files of the steps whose results the step takes. */
+            takes: {
+                step: string;
+                outputs: {
+                    /** @description Index by which a decision chooses it. */
+                    output: number;
+                    /** Format: uri */
+                    url: string;
+                    contentType: string;
+                    width: number | null;
+                    height: number | null;
+                    durationSeconds: number | null;
+                }[];
+            }[];
         };
         BulkActionProgress: {
             bulkActionId: string;
@@ -500,7 +529,7 @@ export interface components {
             /** @description True once the job has ended: poll until then. */
             done: boolean;
             /** @enum {string} */
-            phase: "queued" | "waiting_for_provider" | "submitting" | "generating" | "storing" | "verifying_outcome" | "done";
+            phase: "queued" | "waiting_for_provider" | "submitting" | "generating" | "storing" | "verifying_outcome" | "awaiting_approval" | "done";
             /** @description Estimated progress; null before the first call is sent and after the job has ended. */
             progress: {
                 /** @description Position in the queue of the provider; null if it reports none. */
@@ -521,13 +550,15 @@ export interface components {
                 [key: string]: unknown;
             } | null;
             steps: components["schemas"]["JobStep"][];
+            /** @description Steps of a pipeline that wait for a decision; empty for other jobs. */
+            awaiting: components["schemas"]["AwaitingStep"][];
             /** @description Pipeline that this job resumes; null for other jobs. */
             parentJobId: string | null;
             /** @description Time at which the owner deleted the media; `result` is null afterwards. */
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -824,6 +855,7 @@ export interface components {
             /** Format: date-time */
             createdAt: string;
             deadlineAt: string | null;
+            awaiting: string[] | null;
             organizationName: string;
             workflow: {
                 /**
@@ -1221,7 +1253,7 @@ export interface operations {
                 status?: "open" | "completed" | "failed" | "canceled";
                 type?: string;
                 provider?: string;
-                errorCode?: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                errorCode?: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 /** @description Return only jobs whose job id, request id, provider request id or Idempotency-Key (of the last two days) equals this text, whose job id ends with it (6 or more characters), or whose prompt contains it. A text without three successive letters or digits is searched only in the newest 10,000 jobs. */
                 search?: string;
                 /** @description Return only items of this model. */

@@ -17,6 +17,7 @@ export const useConnection = (): Connection => useContext(ConnectionContext);
 export interface JobFilter {
   search?: string;
   status?: Job['status'];
+  phase?: 'awaiting_approval';
   type?: string;
   model?: string;
   keyId?: string;
@@ -94,7 +95,9 @@ function subscribeToJobs(
 function updateJob(client: QueryClient, job: Job): void {
   const cachedJob = client.getQueryData<Job>(['job', job.jobId]);
   client.setQueryData(['job', job.jobId], job);
-  if (!cachedJob || job.done) void client.invalidateQueries({ queryKey: ['job-count'] });
+  const isDecided = [cachedJob?.phase, job.phase].includes('awaiting_approval');
+  if (!cachedJob || job.done || isDecided)
+    void client.invalidateQueries({ queryKey: ['job-count'] });
   if (job.done) void client.invalidateQueries({ queryKey: ['files'] });
   for (const query of client.getQueryCache().findAll({ queryKey: ['jobs'] })) {
     // oxlint-disable-next-line no-unsafe-type-assertion -- pages/job/jobs.tsx builds these query keys from a filter
@@ -130,9 +133,9 @@ function insertJob(pages: JobPages, job: Job, filter: JobFilter): JobPages {
 
 function matchesFilter(
   job: Job,
-  { after, before, status, type, model, keyId, ...otherFilters }: JobFilter,
+  { after, before, status, phase, type, model, keyId, ...otherFilters }: JobFilter,
 ): boolean {
-  const expected = { status, type, model, keyId };
+  const expected = { status, phase, type, model, keyId };
   return (
     (after === undefined || job.createdAt > after) &&
     (before === undefined || job.createdAt < before) &&

@@ -1,5 +1,5 @@
 /** The frame around every page: menu, credits, the session's key, and connection problems. */
-import { useQuery } from '@tanstack/react-query';
+import { queryOptions, useQuery } from '@tanstack/react-query';
 import { Menu as MenuIcon, Search } from 'lucide-react';
 import {
   Suspense,
@@ -14,6 +14,7 @@ import { Link, useLocation } from 'wouter';
 import { version } from '../package.json' with { type: 'json' };
 import { useConnection } from '../gateway/live.tsx';
 import { useIsOperator } from '../gateway/operator.ts';
+import { api, unwrap } from '../gateway/client.ts';
 import { balanceQuery, sessionQuery, useSignOut, type SessionKey } from '../gateway/session.ts';
 import { useCloseOnNavigation } from './close-on-navigation.ts';
 import { lazyPage } from './lazy-page.tsx';
@@ -46,6 +47,15 @@ export const operatorPages = [
   { name: 'Operators', path: '/operator/operators', to: '/operator/operators' },
   { name: 'Actions', path: '/operator/actions', to: '/operator/actions' },
 ] as const;
+
+/** Query for the number of jobs that wait for a decision. */
+const waitingCountQuery = queryOptions({
+  queryKey: ['job-count', { phase: 'awaiting_approval' }],
+  queryFn: () =>
+    unwrap(
+      api.GET('/api/v1/studio/jobs/count', { params: { query: { phase: 'awaiting_approval' } } }),
+    ),
+});
 
 interface ShellProps {
   /** The session's key. Null if only an operator is signed in; undefined while it loads. */
@@ -80,6 +90,7 @@ export function Shell({ sessionKey, children }: ShellProps) {
           <MenuIcon />
         </label>
         {sessionKey && <SearchButton />}
+        {sessionKey && <WaitingForYou sessionKey={sessionKey} />}
         <Menu isCaller={sessionKey !== null} />
         <div className="person">
           {sessionKey && <Account sessionKey={sessionKey} />}
@@ -164,6 +175,18 @@ function Menu({ isCaller }: { isCaller: boolean }) {
         </nav>
       )}
     </>
+  );
+}
+
+/** Shows how many jobs wait for a decision, with a link to them; nothing if none does. */
+function WaitingForYou({ sessionKey }: { sessionKey: SessionKey }) {
+  const mayRead = sessionKey.explainDenial('studio:read') === null;
+  const { data } = useQuery({ ...waitingCountQuery, enabled: mayRead });
+  if (!data || data.data.count === 0) return null;
+  return (
+    <Link href="/jobs?phase=awaiting_approval" className="waiting">
+      Waiting for you <span className="chip">{data.data.count}</span>
+    </Link>
   );
 }
 

@@ -408,6 +408,46 @@ describeInBrowser('the console of a caller', () => {
     expect(problems).toEqual([]);
   });
 
+  it('shows the pictures of a step that waits, and approves one with another prompt', async () => {
+    const art = { id: 'art', use: 'image/generate', body: { prompt: 'a pier', numImages: 3 } };
+    const imageUrls = [{ $from: 'art', output: 'chosen' }];
+    const edit = { id: 'edit', use: 'image/edit', body: { prompt: 'at night', imageUrls } };
+    const { body } = await gateway.call('/api/v1/studio/pipelines', {
+      body: { steps: [art, { ...edit, approve: true }], async: true },
+    });
+    const { jobId } = body.data;
+    const { page, problems } = await openAs();
+    // The count in the side bar leads to the list, and the list to the job.
+    await page.getByRole('link', { name: 'Waiting for you 1' }).click();
+    await page.locator(`a[href$="${jobId}"]`).first().click();
+    const card = page.getByRole('region', { name: 'Decision about edit' });
+    const approve = card.getByRole('button', { name: /^Approve for [\d.]+ credits$/ });
+    expect(await approve.isDisabled()).toBe(true);
+    await card.getByRole('radio').first().focus();
+    // The arrow keys choose.
+    await page.keyboard.press('ArrowDown');
+    await page.keyboard.press('ArrowDown');
+    expect(await card.getByRole('radio', { name: 'art 3' }).isChecked()).toBe(true);
+    await card.getByRole('button', { name: 'Change the prompt' }).click();
+    await card.getByLabel('Prompt').fill('at dawn');
+    for (const width of [1440, 390]) {
+      await page.setViewportSize({ width, height: 900 });
+      await expectFit(page, width);
+    }
+    await approve.click();
+    await page.getByText('edit approved').waitFor();
+    await card.waitFor({ state: 'detached' });
+    await page.getByRole('link', { name: 'Waiting for you' }).waitFor({ state: 'detached' });
+    await gateway.untilDone(jobId);
+    const { body: timeline } = await gateway.call<{ data: { request: { steps: object[] } } }>(
+      `/api/v1/studio/jobs/${jobId}/timeline`,
+    );
+    expect(timeline.data.request.steps[1]).toMatchObject({
+      body: { prompt: 'at dawn', imageUrls: [{ $from: 'art', output: 2 }] },
+    });
+    expect(problems).toEqual([]);
+  });
+
   it('builds a pipeline by clicking: steps, results of earlier steps, and messages at their fields', async () => {
     const { key } = await gateway.newCaller({ credits: 1000 });
     const { page, problems } = await openAs(key);

@@ -11,7 +11,16 @@ import { keysQuery } from '../keys/key-query.ts';
 import { capabilitiesQuery } from '../playground/capabilities-query.ts';
 
 const statuses = ['queued', 'in_progress', 'completed', 'failed', 'canceled'] as const;
-const filterNames = ['search', 'status', 'type', 'model', 'keyId', 'after', 'before'] as const;
+const filterNames = [
+  'search',
+  'status',
+  'phase',
+  'type',
+  'model',
+  'keyId',
+  'after',
+  'before',
+] as const;
 const moreFilterNames = ['keyId', 'tag', 'after', 'before'] as const;
 
 /** Reads the filter of the job list from the query string. */
@@ -39,6 +48,7 @@ export function JobFilters({ filter, change }: Filters) {
       {...{ filter, change }}
       selects={[
         ['status', 'Status', statuses.map((id) => [id, toWords(id)])],
+        ['phase', 'Waits', [['awaiting_approval', 'for you']]],
         ['type', 'Type', capabilities.map(({ type }) => [type, formatType(type)])],
         ['model', 'Model', toOptions(models)],
       ]}

@@ -41,7 +41,7 @@ function Totals({ filter }: { filter: JobFilter }) {
     enabled: filter.status === undefined,
   });
   const readsUsage = useSessionKey().explainDenial('usage:read') === null;
-  const { search, status, ...usageFilter } = filter;
+  const { search, status, phase, ...usageFilter } = filter;
   const { data: usage } = useQuery({
     queryKey: ['usage', 'jobs', usageFilter],
     queryFn: () =>
@@ -50,7 +50,12 @@ function Totals({ filter }: { filter: JobFilter }) {
           params: { query: { ...usageFilter, groupBy: 'type' } },
         }),
       ),
-    enabled: readsUsage && search === undefined && (status ?? 'completed') === 'completed',
+    // Jobs that wait are not charged yet.
+    enabled:
+      readsUsage &&
+      search === undefined &&
+      phase === undefined &&
+      (status ?? 'completed') === 'completed',
   });
   if (!data) return null;
   const { count, complete } = data.data;

@@ -17,6 +17,7 @@ import { keysQuery } from '../keys/key-query.ts';
 import { CopyAsCode } from '../playground/copy-as.tsx';
 import { storeDraft } from '../playground/draft.ts';
 import { estimateQuery } from '../playground/estimate-query.ts';
+import { AwaitingSteps } from './awaiting-steps.tsx';
 import { Billing } from './billing.tsx';
 import { ExpectedBar } from './expected-end.tsx';
 import { jobQuery, startJob, timelineQuery, toEndpoint, toRepeatable } from './job-query.ts';
@@ -67,6 +68,7 @@ function JobSections({ job }: { job: Job }) {
               </p>
             ),
         )}
+        <AwaitingSteps job={job} />
         <PipelineGraph job={job} />
         <JobResult job={job} />
         {job.result && data && (

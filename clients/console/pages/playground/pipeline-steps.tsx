@@ -18,12 +18,14 @@ export interface Step {
   use: string;
   body: FormValues;
   maxCredits?: number;
+  /** True, or the time for the decision, if the step waits for an approval. */
+  approve?: unknown;
 }
 
 /** Returns the steps of a request body. Null if the body has parts that the cards do not show. */
 export function readSteps({ steps, ...others }: FormValues): Step[] | null {
   if (!Array.isArray(steps) || Object.keys(others).length > 0) return null;
-  const known = new Set(['id', 'use', 'body', 'maxCredits']);
+  const known = new Set(['id', 'use', 'body', 'maxCredits', 'approve']);
   const isStep = (step: unknown): step is Step =>
     isObject(step) &&
     typeof step['id'] === 'string' &&
@@ -124,7 +126,9 @@ function StepCard({ capabilities, step, earlier, messages, change, remove }: Ste
     const chosen = capabilities.find((one) => studioPath(one) === use);
     change({ id: step.id, use, body: chosen ? openBody(chosen) : {} });
   };
-  const others = ['id', 'use', 'maxCredits', 'body'].flatMap((name) => messages.get(name) ?? []);
+  const others = ['id', 'use', 'maxCredits', 'approve', 'body'].flatMap(
+    (name) => messages.get(name) ?? [],
+  );
   return (
     <fieldset className="stack">
       <legend>{step.id}</legend>
@@ -144,7 +148,9 @@ function StepCard({ capabilities, step, earlier, messages, change, remove }: Ste
           values={step.body}
           messages={messages}
           setValues={(values) => change({ ...step, body: buildBody(capability, values) })}
-          sourcesOf={({ name }) => listSources(capability.takes[name] ?? [], earlier)}
+          sourcesOf={({ name }) =>
+            listSources(capability.takes[name] ?? [], earlier, step.approve !== undefined)
+          }
         />
       )}
       {others.map((message) => (
@@ -165,6 +171,17 @@ function StepCard({ capabilities, step, earlier, messages, change, remove }: Ste
             change(text === '' ? rest : { ...rest, maxCredits: Number(text) });
           }}
         />
+        <label className="chip">
+          <input
+            type="checkbox"
+            checked={step.approve !== undefined}
+            onChange={({ target }) => {
+              const { approve: _, ...rest } = step;
+              change(target.checked ? { ...rest, approve: true } : rest);
+            }}
+          />
+          Waits for my approval
+        </label>
         <button type="button" className="quiet" aria-label={`Remove ${step.id}`} onClick={remove}>
           <Trash2 aria-hidden /> Remove
         </button>

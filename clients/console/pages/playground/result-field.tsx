@@ -11,6 +11,7 @@ export const isObject = (value: unknown): value is Record<string, unknown> =>
 interface Reference {
   $from: string;
   field?: string;
+  output?: 'chosen';
 }
 
 /** Returns whether a value is a reference. */
@@ -23,16 +24,20 @@ export interface Source {
   reference: Reference;
 }
 
-/** Lists the results of earlier steps that a field takes. */
+/** Lists the results of earlier steps that a field takes; a step with an approval may choose one. */
 export function listSources(
   taken: readonly string[],
   earlier: readonly { id: string; capability: Capability }[],
+  isApproved: boolean,
 ): Source[] {
   return earlier.flatMap(({ id, capability: { yields } }) => {
     const output = yields.output !== null && taken.includes(yields.output);
     const texts = taken.includes('text') ? yields.texts : [];
     return [
       ...(output ? [{ name: id, reference: { $from: id } }] : []),
+      ...(output && isApproved
+        ? [{ name: `${id}, which I choose`, reference: { $from: id, output: 'chosen' as const } }]
+        : []),
       ...texts.map((field) => ({ name: `${id}, ${field}`, reference: { $from: id, field } })),
     ];
   });

@@ -18,6 +18,7 @@ from ._types import ChatEvent, CompletedJob, Job, JobTicket
 from .schemas import (
     ChatAnswer,
     ChatRequest,
+    DecideStepRequest,
     File,
     PipelineResult,
     RequestRecord,
@@ -133,6 +134,15 @@ class AsyncStudioGateway(AsyncRuns, AsyncTransport):
         step and the steps after it once more; ``bodies`` replaces bodies of steps (docs/pipelines.md)."""
         path = f"jobs/{quote(job.job_id, safe='')}/resume"
         return JobTicket.of(await self._submit(path, changes or {}, idempotency_key))
+
+    async def decide(
+        self, job: JobTicket[R], step: str, decision: DecideStepRequest
+    ) -> Job[R]:
+        """Decides about a step that waits: approves it, with the chosen outputs or a changed body, or rejects it.
+        Approving spends the credits that the job has reserved for the step. Returns the job."""
+        path = f"/api/v1/studio/jobs/{quote(job.job_id, safe='')}/steps/{quote(step, safe='')}/decision"
+        state: Job[R] = (await self._send("POST", path, json=decision)).json()["data"]
+        return state
 
     async def jobs(self, filter: Mapping[str, Any] | None = None) -> AsyncIterator[Job[Any]]:
         """Lists the jobs of the organization, newest first. ``filter`` contains query parameters of

@@ -24,11 +24,15 @@ class ImageGenerateStepBodyImageSize(TypedDict):
     height: int
 
 
+class ImageGenerateStepApprove(TypedDict):
+    withinSeconds: int
+
+
 StepReference = TypedDict(
     'StepReference',
     {
         '$from': str,
-        'output': NotRequired[int],
+        'output': NotRequired[int | Literal['chosen']],
         'field': NotRequired[str],
     },
 )
@@ -47,11 +51,16 @@ class ImageEditStepBody(TypedDict):
     maskArea: NotRequired[Literal['white', 'transparent']]
 
 
+class ImageEditStepApprove(ImageGenerateStepApprove):
+    pass
+
+
 class ImageEditStep(TypedDict):
     id: str
     use: Literal['image/edit']
     body: ImageEditStepBody
     maxCredits: NotRequired[float]
+    approve: NotRequired[Literal[True] | ImageEditStepApprove]
 
 
 class ImageUpscaleStepBody(TypedDict):
@@ -63,11 +72,16 @@ class ImageUpscaleStepBody(TypedDict):
     persistToStorage: NotRequired[bool]
 
 
+class ImageUpscaleStepApprove(ImageGenerateStepApprove):
+    pass
+
+
 class ImageUpscaleStep(TypedDict):
     id: str
     use: Literal['image/upscale']
     body: ImageUpscaleStepBody
     maxCredits: NotRequired[float]
+    approve: NotRequired[Literal[True] | ImageUpscaleStepApprove]
 
 
 class ImageRemoveBackgroundStepBody(TypedDict):
@@ -78,11 +92,16 @@ class ImageRemoveBackgroundStepBody(TypedDict):
     persistToStorage: NotRequired[bool]
 
 
+class ImageRemoveBackgroundStepApprove(ImageGenerateStepApprove):
+    pass
+
+
 class ImageRemoveBackgroundStep(TypedDict):
     id: str
     use: Literal['image/remove-background']
     body: ImageRemoveBackgroundStepBody
     maxCredits: NotRequired[float]
+    approve: NotRequired[Literal[True] | ImageRemoveBackgroundStepApprove]
 
 
 class ImageBatchStepBody(TypedDict):
@@ -93,11 +112,16 @@ class ImageBatchStepBody(TypedDict):
     service: NotRequired[str]
 
 
+class ImageBatchStepApprove(ImageGenerateStepApprove):
+    pass
+
+
 class ImageBatchStep(TypedDict):
     id: str
     use: Literal['image/batch']
     body: ImageBatchStepBody
     maxCredits: NotRequired[float]
+    approve: NotRequired[Literal[True] | ImageBatchStepApprove]
 
 
 class VideoGenerateStepBody(TypedDict):
@@ -114,15 +138,24 @@ class VideoGenerateStepBody(TypedDict):
     negativePrompt: NotRequired[str | StepReference]
 
 
+class VideoGenerateStepApprove(ImageGenerateStepApprove):
+    pass
+
+
 class VideoGenerateStep(TypedDict):
     id: str
     use: Literal['video/generate']
     body: VideoGenerateStepBody
     maxCredits: NotRequired[float]
+    approve: NotRequired[Literal[True] | VideoGenerateStepApprove]
 
 
 class VideoUpscaleStepBody(TypedDict):
     videoUrl: str | StepReference
+
+
+class VideoUpscaleStepApprove(ImageGenerateStepApprove):
+    pass
 
 
 class VideoUpscaleStep(TypedDict):
@@ -130,9 +163,14 @@ class VideoUpscaleStep(TypedDict):
     use: Literal['video/upscale']
     body: VideoUpscaleStepBody
     maxCredits: NotRequired[float]
+    approve: NotRequired[Literal[True] | VideoUpscaleStepApprove]
 
 
 class VideoRemoveBackgroundStepBody(VideoUpscaleStepBody):
+    pass
+
+
+class VideoRemoveBackgroundStepApprove(ImageGenerateStepApprove):
     pass
 
 
@@ -141,6 +179,7 @@ class VideoRemoveBackgroundStep(TypedDict):
     use: Literal['video/remove-background']
     body: VideoRemoveBackgroundStepBody
     maxCredits: NotRequired[float]
+    approve: NotRequired[Literal[True] | VideoRemoveBackgroundStepApprove]
 
 
 class VideoMergeStepBody(TypedDict):
@@ -149,11 +188,16 @@ class VideoMergeStepBody(TypedDict):
     audioMode: NotRequired[Literal['replace', 'mix']]
 
 
+class VideoMergeStepApprove(ImageGenerateStepApprove):
+    pass
+
+
 class VideoMergeStep(TypedDict):
     id: str
     use: Literal['video/merge']
     body: VideoMergeStepBody
     maxCredits: NotRequired[float]
+    approve: NotRequired[Literal[True] | VideoMergeStepApprove]
 
 
 class VoiceoverGenerateStepBody(TypedDict):
@@ -164,11 +208,16 @@ class VoiceoverGenerateStepBody(TypedDict):
     similarityBoost: NotRequired[float]
 
 
+class VoiceoverGenerateStepApprove(ImageGenerateStepApprove):
+    pass
+
+
 class VoiceoverGenerateStep(TypedDict):
     id: str
     use: Literal['voiceover/generate']
     body: VoiceoverGenerateStepBody
     maxCredits: NotRequired[float]
+    approve: NotRequired[Literal[True] | VoiceoverGenerateStepApprove]
 
 
 class DialogueGenerateStepBodyInput(TypedDict):
@@ -183,11 +232,16 @@ class DialogueGenerateStepBody(TypedDict):
     similarityBoost: NotRequired[float]
 
 
+class DialogueGenerateStepApprove(ImageGenerateStepApprove):
+    pass
+
+
 class DialogueGenerateStep(TypedDict):
     id: str
     use: Literal['dialogue/generate']
     body: DialogueGenerateStepBody
     maxCredits: NotRequired[float]
+    approve: NotRequired[Literal[True] | DialogueGenerateStepApprove]
 
 
 class MusicPlanStepBody(TypedDict):
@@ -197,11 +251,16 @@ class MusicPlanStepBody(TypedDict):
     model_id: NotRequired[Literal['music_v1']]
 
 
+class MusicPlanStepApprove(ImageGenerateStepApprove):
+    pass
+
+
 class MusicPlanStep(TypedDict):
     id: str
     use: Literal['music/plan']
     body: MusicPlanStepBody
     maxCredits: NotRequired[float]
+    approve: NotRequired[Literal[True] | MusicPlanStepApprove]
 
 
 class MusicGenerateStepBody(TypedDict):
@@ -215,11 +274,16 @@ class MusicGenerateStepBody(TypedDict):
     mode: NotRequired[Literal['full', 'audio-only']]
 
 
+class MusicGenerateStepApprove(ImageGenerateStepApprove):
+    pass
+
+
 class MusicGenerateStep(TypedDict):
     id: str
     use: Literal['music/generate']
     body: MusicGenerateStepBody
     maxCredits: NotRequired[float]
+    approve: NotRequired[Literal[True] | MusicGenerateStepApprove]
 
 
 class SfxGenerateStepBody(TypedDict):
@@ -229,11 +293,16 @@ class SfxGenerateStepBody(TypedDict):
     loop: NotRequired[bool]
 
 
+class SfxGenerateStepApprove(ImageGenerateStepApprove):
+    pass
+
+
 class SfxGenerateStep(TypedDict):
     id: str
     use: Literal['sfx/generate']
     body: SfxGenerateStepBody
     maxCredits: NotRequired[float]
+    approve: NotRequired[Literal[True] | SfxGenerateStepApprove]
 
 
 class AudioTranscribeStepBody(TypedDict):
@@ -243,11 +312,16 @@ class AudioTranscribeStepBody(TypedDict):
     fileName: NotRequired[str]
 
 
+class AudioTranscribeStepApprove(ImageGenerateStepApprove):
+    pass
+
+
 class AudioTranscribeStep(TypedDict):
     id: str
     use: Literal['audio/transcribe']
     body: AudioTranscribeStepBody
     maxCredits: NotRequired[float]
+    approve: NotRequired[Literal[True] | AudioTranscribeStepApprove]
 
 
 class KeyLimit(TypedDict):
@@ -262,7 +336,7 @@ class JobProgress(TypedDict):
 
 
 class JobError(TypedDict):
-    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'BULK_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'CHAT_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'BULK_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'JOBS_MAX_REACHED', 'BULK_LIMIT_REACHED', 'WINDOW_EXHAUSTED', 'PRICE_LIMIT_EXCEEDED', 'SKIPPED', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'BULK_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'CHAT_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'BULK_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'NOT_AWAITING', 'ALREADY_DECIDED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'JOBS_MAX_REACHED', 'BULK_LIMIT_REACHED', 'WINDOW_EXHAUSTED', 'PRICE_LIMIT_EXCEEDED', 'SKIPPED', 'APPROVAL_REJECTED', 'APPROVAL_TIMEOUT', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
     message: str
     retryable: bool
 
@@ -293,6 +367,28 @@ class JobPipelineStep(TypedDict):
     completedAt: str | None
     error: JobPipelineStepError | None
     data: dict[str, Any] | None
+
+
+class AwaitingStepTakeOutput(TypedDict):
+    output: int
+    url: str
+    contentType: str
+    width: float | None
+    height: float | None
+    durationSeconds: float | None
+
+
+class AwaitingStepTake(TypedDict):
+    step: str
+    outputs: list[AwaitingStepTakeOutput]
+
+
+class AwaitingStep(TypedDict):
+    step: str
+    since: str
+    until: str
+    credits: float
+    takes: list[AwaitingStepTake]
 
 
 class TokenUsage(TypedDict):
@@ -481,6 +577,7 @@ class StudioEstimate(TypedDict):
     maxCredits: float
     items: list[StudioEstimateItem]
     expectedCredits: NotRequired[float]
+    creditsBeforeApproval: NotRequired[float]
     steps: NotRequired[list[StudioEstimateStep]]
 
 
@@ -838,6 +935,23 @@ class JobPipelineStepOutput(TypedDict):
     completedAt: str | None
     error: JobPipelineStepOutputError | None
     data: dict[str, Any] | None
+
+
+class AwaitingStepOutputTakeOutput(AwaitingStepTakeOutput):
+    pass
+
+
+class AwaitingStepOutputTake(TypedDict):
+    step: str
+    outputs: list[AwaitingStepOutputTakeOutput]
+
+
+class AwaitingStepOutput(TypedDict):
+    step: str
+    since: str
+    until: str
+    credits: float
+    takes: list[AwaitingStepOutputTake]
 
 
 class ChatRequestSystemMessagesTextContentEphemeralCacheControl(TypedDict):
@@ -2655,6 +2769,20 @@ class CountJobsAnswer(TypedDict):
     data: CountJobsAnswerData
 
 
+class DecideStepRequestDecideStepRequest(TypedDict):
+    decision: Literal['approve']
+    outputs: NotRequired[dict[str, int]]
+    body: NotRequired[dict[str, Any]]
+
+
+class DecideStepRequestDecideStepRequest1(TypedDict):
+    decision: Literal['reject']
+    reason: NotRequired[str]
+
+
+DecideStepRequest: TypeAlias = DecideStepRequestDecideStepRequest | DecideStepRequestDecideStepRequest1
+
+
 class StartBulkRequestItem(TypedDict):
     id: NotRequired[str]
     use: NotRequired[Literal['image/generate', 'image/edit', 'image/upscale', 'image/remove-background', 'image/batch', 'video/generate', 'video/upscale', 'video/remove-background', 'video/merge', 'voiceover/generate', 'dialogue/generate', 'music/plan', 'music/generate', 'sfx/generate', 'audio/transcribe', 'pipelines']]
@@ -3639,13 +3767,14 @@ class JobFields(TypedDict):
     prompt: str | None
     status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
     done: bool
-    phase: Literal['queued', 'waiting_for_provider', 'submitting', 'generating', 'storing', 'verifying_outcome', 'done']
+    phase: Literal['queued', 'waiting_for_provider', 'submitting', 'generating', 'storing', 'verifying_outcome', 'awaiting_approval', 'done']
     progress: JobFieldsProgress | None
     createdAt: str
     startedAt: str | None
     completedAt: str | None
     deadlineAt: str
     steps: list[JobPipelineStepOutput] | None
+    awaiting: list[AwaitingStepOutput]
     parentJobId: str | None
     mediaDeletedAt: str | None
     error: JobFieldsError | None
@@ -3793,6 +3922,7 @@ class ImageGenerateStep(TypedDict):
     use: Literal['image/generate']
     body: ImageGenerateStepBody
     maxCredits: NotRequired[float]
+    approve: NotRequired[Literal[True] | ImageGenerateStepApprove]
 
 
 class Job(TypedDict):
@@ -3804,7 +3934,7 @@ class Job(TypedDict):
     prompt: str | None
     status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
     done: bool
-    phase: Literal['queued', 'waiting_for_provider', 'submitting', 'generating', 'storing', 'verifying_outcome', 'done']
+    phase: Literal['queued', 'waiting_for_provider', 'submitting', 'generating', 'storing', 'verifying_outcome', 'awaiting_approval', 'done']
     progress: JobProgress | None
     createdAt: str
     startedAt: str | None
@@ -3812,6 +3942,7 @@ class Job(TypedDict):
     deadlineAt: str
     result: dict[str, Any] | None
     steps: list[JobPipelineStep] | None
+    awaiting: list[AwaitingStep]
     parentJobId: str | None
     mediaDeletedAt: str | None
     error: JobError | None
@@ -3852,7 +3983,7 @@ class JobOutput(TypedDict):
     prompt: str | None
     status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
     done: bool
-    phase: Literal['queued', 'waiting_for_provider', 'submitting', 'generating', 'storing', 'verifying_outcome', 'done']
+    phase: Literal['queued', 'waiting_for_provider', 'submitting', 'generating', 'storing', 'verifying_outcome', 'awaiting_approval', 'done']
     progress: JobOutputProgress | None
     createdAt: str
     startedAt: str | None
@@ -3860,6 +3991,7 @@ class JobOutput(TypedDict):
     deadlineAt: str
     result: dict[str, Any] | None
     steps: list[JobPipelineStepOutput] | None
+    awaiting: list[AwaitingStepOutput]
     parentJobId: str | None
     mediaDeletedAt: str | None
     error: JobOutputError | None
@@ -3989,6 +4121,10 @@ class ListJobsAnswer(TypedDict):
     data: list[JobOutput]
     hasMore: bool
     nextCursor: str | None
+
+
+class DecideStepAnswer(GetJobAnswer):
+    pass
 
 
 class CancelJobAnswer(GetJobAnswer):
