@@ -697,6 +697,7 @@ const bulkCommands: Fault[] = [
 ];
 
 const pipelineJourneys = 'test/journeys/pipelines.test.ts';
+const resumedPipelines = 'test/journeys/resumed-pipelines.test.ts';
 const pipelineWorkflow = 'workflows/pipeline.ts';
 
 const approvalJourneys = 'test/journeys/approvals.test.ts';
@@ -735,7 +736,7 @@ const pipelines: Fault[] = [
     file: 'studio/pipelines/step-draft.ts',
     original: 'chargedMicro: 0,',
     planted: 'chargedMicro: output.chargedMicro ?? 0,',
-    tests: [pipelineJourneys],
+    tests: [resumedPipelines],
   },
   {
     name: 'a recording in a pipeline costs at most its measured seconds',
@@ -756,28 +757,28 @@ const pipelines: Fault[] = [
     file: 'studio/pipelines/resume.ts',
     original: ': step.takenFrom !== null;',
     planted: ': false;',
-    tests: [pipelineJourneys],
+    tests: [resumedPipelines],
   },
   {
     name: 'a failed pipeline does not store the errors of its steps',
     file: 'ledger/ledger.ts',
     original: '...(stepErrors && { stepErrors })',
     planted: '',
-    tests: [pipelineJourneys],
+    tests: [resumedPipelines],
   },
   {
     name: 'a file has another owner after the second resume',
     file: 'activities/settle.ts',
     original: '.filter(({ takenFrom }) => takenFrom === undefined)',
     planted: '.filter(({ takenFrom }) => takenFrom !== parentJobId)',
-    tests: [pipelineJourneys],
+    tests: [resumedPipelines],
   },
   {
     name: 'an input whose signature was not stored needs no new body',
     file: 'studio/requests/planner.ts',
     original: '...(secretSteps.has(draft.id) &&',
     planted: '...(secretSteps.has(`${draft.id}?`) &&',
-    tests: [pipelineJourneys],
+    tests: [resumedPipelines],
   },
   {
     name: 'a field is found among the members of every object',
@@ -798,7 +799,7 @@ const pipelines: Fault[] = [
     file: 'studio/pipelines/resume.ts',
     original: 'step.id === from || dependsOnRunning)',
     planted: 'step.id === from)',
-    tests: [pipelineJourneys],
+    tests: [resumedPipelines],
   },
   {
     name: 'a canceled pipeline does not pay for delivered steps',

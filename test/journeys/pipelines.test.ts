@@ -1,43 +1,22 @@
 /** POST /api/v1/studio/pipelines: steps that take each other's results, in one job with one price. */
 import { describe, expect, it } from 'vitest';
-import { useGateway, type CallOptions, type StudioBody } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 import { drawDisc } from '../harness/media.ts';
 import { recordTone } from '../harness/recordings.ts';
 import { until } from '../harness/until.ts';
 import { uploadFile } from '../harness/uploads.ts';
-import type { JobResource } from '../../studio/jobs/job-view.ts';
+import { art, createPipelines, from, path, slow, type PipelineJob } from './pipeline-jobs.ts';
 
 const gateway = useGateway({ media: 'full', settled: 'last' });
 
-interface Step {
-  id: string;
-  use: string;
-  status: string;
-  credits: number;
-  error: { code: string; message: string; retryable: boolean } | null;
-  data: Record<string, unknown> | null;
-}
-interface Result {
-  jobId: string;
-  total: number;
-  successful: number;
-  failed: number;
-  skipped: number;
-  steps: Step[];
-}
 interface Timeline {
   why: string;
   steps: { step: string | null; name: string; state: string }[];
 }
-type Job = Omit<JobResource, 'result'> & { result: Result | null };
 
-const path = '/api/v1/studio/pipelines';
 const estimatePath = '/api/v1/studio/pipelines/estimate';
-const call = (body: object, { at = path, ...options }: CallOptions & { at?: string } = {}) =>
-  gateway.call<StudioBody<Result>>(at, { body, ...options });
+const { call, run } = createPipelines(gateway);
 
-const from = (id: string, more: object = {}) => ({ $from: id, ...more });
-const art = { id: 'art', use: 'image/generate', body: { prompt: 'a lighthouse' } };
 const film = {
   id: 'film',
   use: 'video/generate',
@@ -48,16 +27,6 @@ const voice = {
   use: 'voiceover/generate',
   body: { text: 'Every night it waits.', title: 'Harbour' },
 };
-
-/** Starts a pipeline and returns its job when it has ended. */
-async function run(body: object): Promise<Job> {
-  const { status, body: answer } = await call({ async: true, ...body });
-  expect(status, JSON.stringify(answer)).toBe(202);
-  const { body: shown } = await gateway.call<{ data: Job }>(
-    `/api/v1/studio/jobs/${answer.data.jobId}?wait=60`,
-  );
-  return shown.data;
-}
 
 describe('a pipeline', () => {
   it('hands results over and settles each step by what it delivered', async () => {
@@ -453,8 +422,6 @@ describe('a request for a pipeline', () => {
   });
 });
 
-const slow = { ...art, id: 'slow', body: { prompt: '[[slow:60s]] a lighthouse' } };
-
 describe('a job of a pipeline', () => {
   it('is one job for one Idempotency-Key, and keeps its webhook, metadata and usage', async () => {
     const webhookUrl = gateway.receiver.at('/pipeline');
@@ -474,7 +441,7 @@ describe('a job of a pipeline', () => {
       type: 'studio.job.completed',
       data: { jobId, result: { successful: 2 }, steps: [{ id: 'art' }, { id: 'voice' }] },
     });
-    const listed = await gateway.call<{ data: Job[] }>(
+    const listed = await gateway.call<{ data: PipelineJob[] }>(
       '/api/v1/studio/jobs?type=pipeline&metadata[campaign]=harbour',
     );
     expect(listed.body.data).toMatchObject([
@@ -494,12 +461,14 @@ describe('a job of a pipeline', () => {
     });
     const { jobId } = body.data;
     await until(async () => {
-      const { body: shown } = await gateway.call<{ data: Job }>(`/api/v1/studio/jobs/${jobId}`);
+      const { body: shown } = await gateway.call<{ data: PipelineJob }>(
+        `/api/v1/studio/jobs/${jobId}`,
+      );
       const [delivered] = shown.data.steps ?? [];
       return delivered?.status === 'completed' && delivered.data !== null;
     });
     await gateway.cancel(jobId);
-    const { body: ended } = await gateway.call<{ data: Job }>(
+    const { body: ended } = await gateway.call<{ data: PipelineJob }>(
       `/api/v1/studio/jobs/${jobId}?wait=60`,
     );
     expect(ended.data).toMatchObject({
@@ -553,167 +522,6 @@ describe('a job of a pipeline', () => {
       const field = `steps.${steps.length - 1}.body.imageUrl`;
       expect(answer.body.details).toMatchObject([{ path: field }]);
     }
-  });
-});
-
-describe('POST /api/v1/studio/jobs/:jobId/resume', () => {
-  const resume = (jobId: string, body: object = {}, options: CallOptions = {}) =>
-    gateway.call<StudioBody<Result>>(`/api/v1/studio/jobs/${jobId}/resume`, { body, ...options });
-  const broken = { ...art, id: 'broken', body: { prompt: '[[policy]] a lighthouse' } };
-  const big = { id: 'big', use: 'image/upscale', body: { imageUrl: from('broken') } };
-  const small = { id: 'small', use: 'image/remove-background', body: { imageUrl: from('art') } };
-  const read = async (jobId: string) =>
-    (await gateway.call<{ data: Job }>(`/api/v1/studio/jobs/${jobId}`)).body.data;
-  const storedFiles = (jobId: string) =>
-    gateway.database.query('SELECT storage_key FROM artifact WHERE job_id = $1', [jobId]);
-
-  it('takes over what was delivered, and runs and charges only the rest', async () => {
-    const first = await run({ steps: [art, small, broken, { ...big, maxCredits: 8 }] });
-    expect(first.result).toMatchObject({ successful: 2, failed: 1, skipped: 1 });
-    const bodies = { broken: { prompt: 'a lighthouse' } };
-    const second = await resume(first.jobId, { bodies });
-    expect(second.status, JSON.stringify(second.body)).toBe(200);
-    expect(second.body.data.steps).toMatchObject([
-      { id: 'art', status: 'completed', credits: 0, data: { images: [{}] } },
-      { id: 'small', status: 'completed', credits: 0, data: {} },
-      { id: 'broken', status: 'completed', credits: 3.9 },
-      { id: 'big', status: 'completed', credits: 8 },
-    ]);
-    expect(second.body.credits.used).toBeCloseTo(11.9);
-    const jobId = second.headers.get('x-job-id') ?? '';
-    expect(await gateway.sandbox.submits({ jobId })).toHaveLength(2);
-    expect(await storedFiles(jobId)).toHaveLength(2);
-    expect(await read(jobId)).toMatchObject({
-      parentJobId: first.jobId,
-      steps: [{ takenFrom: first.jobId }, {}, { takenFrom: null }, {}],
-    });
-    const third = await resume(jobId, { from: 'small' });
-    expect(third.body.data.steps, JSON.stringify(third.body)).toMatchObject([
-      { credits: 0, data: { images: [{}] } },
-      { credits: 0.5 },
-      { credits: 0 },
-      { credits: 0 },
-    ]);
-    const fourth = await resume(jobId, { from: 'broken' });
-    expect(fourth.body.data.steps, JSON.stringify(fourth.body)).toMatchObject([
-      { credits: 0 },
-      { credits: 0 },
-      { credits: 3.9 },
-      { credits: 8 },
-    ]);
-  });
-
-  it.each([
-    [{}, 400, 'from', /all steps succeeded/],
-    [{ from: 'film' }, 400, 'from', /must be the id of a step: art, small/],
-    [{ from: 'small', bodies: { art: {} } }, 400, 'bodies.art', /succeeded/],
-    [{ from: 'small', bodies: { film: {} } }, 400, 'bodies.film', /runs: small/],
-    [{ from: 'small', bodies: { small: {} } }, 400, 'steps.1.body.imageUrl', /required/],
-    [{ from: 'small', maxCredits: 0.1 }, 400, 'maxCredits', /0.5/],
-    [{ form: 'small' }, 400, 'form', /did you mean from/],
-    [{ bodies: { small: { async: true } } }, 400, 'bodies.small.async', /whole pipeline/],
-  ])('rejects %j', async (body, status, field, message) => {
-    const job = await run({ steps: [art, small] });
-    const answer = await resume(job.jobId, body);
-    expect(answer.status, JSON.stringify(answer.body)).toBe(status);
-    const detail = answer.body.details.find((one) => one.path === field);
-    expect(detail?.message, JSON.stringify(answer.body)).toMatch(message);
-  });
-
-  it('rejects another job, one of another organization, one that runs, and deleted files', async () => {
-    const job = await run({ steps: [art, small] });
-    const { key } = await gateway.newCaller();
-    expect(await resume(job.jobId, {}, { key })).toMatchObject({ status: 404 });
-    const image = await gateway.startImage({ prompt: 'a tree' });
-    await gateway.untilDone(image);
-    expect(await resume(image)).toMatchObject({ status: 400 });
-    const { body } = await call({ steps: [slow], async: true });
-    expect(await resume(body.data.jobId)).toMatchObject({
-      status: 409,
-      body: { error: 'JOB_NOT_DONE' },
-    });
-    await gateway.cancel(body.data.jobId);
-    await gateway.untilDone(body.data.jobId);
-    const keyed = { headers: { 'idempotency-key': 'one-resume' } };
-    const first = await resume(job.jobId, { from: 'small' }, keyed);
-    expect(first.status, JSON.stringify(first.body)).toBe(200);
-    await gateway.database.query(
-      `UPDATE artifact SET deleted_at = now() WHERE job_id = '${job.jobId}'`,
-    );
-    const replayed = await resume(job.jobId, { from: 'small' }, keyed);
-    expect(replayed.headers.get('idempotent-replayed'), JSON.stringify(replayed.body)).toBe('true');
-    expect(replayed.body).toMatchObject({
-      success: true,
-      credits: { used: first.body.credits.used },
-    });
-    const deleted = await resume(job.jobId, { from: 'small' });
-    expect(deleted).toMatchObject({ status: 410, body: { error: 'MEDIA_DELETED' } });
-    expect(deleted.body.details).toMatchObject([{ path: 'steps.art' }]);
-  });
-
-  const failing = (more: object = {}) => ({
-    id: 'edit',
-    use: 'image/edit',
-    body: { prompt: '[[fail:422]] a lamp', imageUrls: [from('art')], ...more },
-  });
-  const untilEnded = async (answer: Awaited<ReturnType<typeof resume>>): Promise<Job> => {
-    expect(answer.status, JSON.stringify(answer.body)).toBe(202);
-    await gateway.untilDone(answer.body.data.jobId);
-    return read(answer.body.data.jobId);
-  };
-
-  it('pays for nothing twice, however often a resumed pipeline fails', async () => {
-    const first = await run({ steps: [art, failing()] });
-    expect(first).toMatchObject({ status: 'completed', billing: { charged: 3.9 } });
-    const second = await untilEnded(await resume(first.jobId, { async: true }));
-    expect(second).toMatchObject({
-      status: 'failed',
-      billing: { charged: 0 },
-      steps: [
-        { id: 'art', status: 'completed', takenFrom: first.jobId, error: null },
-        { id: 'edit', status: 'failed', error: { code: second.error?.code, retryable: false } },
-      ],
-    });
-    const third = await untilEnded(await resume(second.jobId, { async: true }));
-    expect(third).toMatchObject({ status: 'failed', steps: [{ status: 'completed' }, {}] });
-    const bodies = { edit: { prompt: 'a lamp', imageUrls: [from('art')] } };
-    const fourth = await untilEnded(await resume(third.jobId, { bodies, async: true }));
-    expect(fourth, JSON.stringify(fourth)).toMatchObject({
-      status: 'completed',
-      billing: { charged: 3.9 },
-      result: {
-        steps: [
-          { id: 'art', credits: 0 },
-          { id: 'edit', credits: 3.9 },
-        ],
-      },
-    });
-    // A file belongs to the job that delivered it, so the audit finds it in no other.
-    expect(await storedFiles(first.jobId)).toHaveLength(1);
-    expect(await storedFiles(fourth.jobId)).toHaveLength(1);
-    const submits = await gateway.sandbox.submits({ jobId: fourth.jobId });
-    expect(submits).toHaveLength(1);
-  });
-
-  it('needs a new body for an input whose signature is the last parameter', async () => {
-    const picture = await drawDisc(64, 64);
-    const url = gateway.media.put('/signed.png', picture);
-    const signedUrl = gateway.media.put('/signed.png?a=b&signature=hush-91c2', picture);
-    const signed = failing({ imageUrls: [signedUrl] });
-    const job = await run({ steps: [art, signed] });
-    const answer = await resume(job.jobId);
-    expect(answer.status, JSON.stringify(answer.body)).toBe(400);
-    expect(answer.body.details).toMatchObject([
-      { path: 'bodies.edit', message: expect.stringContaining('had a signature') },
-    ]);
-    const bodies = { edit: { prompt: 'a lamp', imageUrls: [url] } };
-    expect((await resume(job.jobId, { bodies })).status).toBe(200);
-  });
-
-  it('finds a step that is named like a member of every object', async () => {
-    const job = await run({ steps: [art, { ...failing(), id: 'constructor' }] });
-    const again = await untilEnded(await resume(job.jobId, { async: true }));
-    expect(again).toMatchObject({ status: 'failed', steps: [{}, { id: 'constructor' }] });
   });
 });
 
