@@ -228,6 +228,7 @@ describe('a step that waits for an approval', () => {
     const seconds = timer.timerStartedEventAttributes?.startToFireTimeout?.seconds;
     expect(Number(seconds)).toBeGreaterThan(weekMs / 1000 - 60);
     // The step that waits has sent nothing; the other two run at the same time.
+    await job.untilCalled('submit', 2);
     const sent = job.readInputs('submit').map(({ callIndex }) => callIndex);
     expect(sent.toSorted((one, other) => one - other)).toEqual([0, 3]);
     const answers = await Promise.allSettled([
