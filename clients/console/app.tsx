@@ -3,7 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { Suspense, type ReactNode } from 'react';
 import { Redirect, Route, Router, Switch } from 'wouter';
 import { LiveJobs } from './gateway/live.tsx';
-import { sessionQuery, useSessionKey } from './gateway/session.ts';
+import { sessionQuery, useLoadedSessionKey } from './gateway/session.ts';
 import { SignIn } from './pages/sign-in.tsx';
 import { ErrorBoundary } from './parts/error-boundary.tsx';
 import { lazyPage } from './parts/lazy-page.tsx';
@@ -49,33 +49,15 @@ export function App() {
   );
 }
 
+/** Shows the pages of a session, or the sign-in page. The menu stays while both are loading, so that it loses no click. */
 function SignedIn({ children }: { children: ReactNode }) {
   const { data } = useQuery(sessionQuery);
-  if (!data) return <EmptyShell />;
-  if (data.session) {
-    return (
-      <Suspense fallback={<EmptyShell />}>
-        <SessionPages>{children}</SessionPages>
-      </Suspense>
-    );
-  }
-  return data.operator ? <OperatorOnly /> : <SignIn />;
-}
-
-/** Shows the menu and the header while the session and its key are loading. */
-function EmptyShell() {
+  const sessionKey = useLoadedSessionKey(Boolean(data?.session));
+  if (data && !data.session) return data.operator ? <OperatorOnly /> : <SignIn />;
+  const readsJobs = sessionKey?.explainDenial('studio:read') === null;
   return (
-    <Shell sessionKey={undefined}>
-      <Loading />
-    </Shell>
-  );
-}
-
-function SessionPages({ children }: { children: ReactNode }) {
-  const sessionKey = useSessionKey();
-  return (
-    <LiveJobs keyId={sessionKey.keyId} enabled={sessionKey.explainDenial('studio:read') === null}>
-      <Shell sessionKey={sessionKey}>{children}</Shell>
+    <LiveJobs keyId={sessionKey?.keyId ?? null} enabled={readsJobs}>
+      <Shell sessionKey={sessionKey}>{sessionKey ? children : <Loading />}</Shell>
     </LiveJobs>
   );
 }

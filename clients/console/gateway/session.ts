@@ -2,6 +2,7 @@
 import {
   queryOptions,
   useMutation,
+  useQuery,
   useQueryClient,
   useSuspenseQuery,
   type QueryClient,
@@ -39,11 +40,19 @@ export type SessionKey = Schemas['GetKeyAnswer'] & {
   explainDenial: (scope: Scope) => string | null;
 };
 
-/** Returns the session's API key. */
-export function useSessionKey(): SessionKey {
-  const { data } = useSuspenseQuery(keyQuery);
-  return { ...data, explainDenial: (scope) => explainDenial(data, scope) };
+/** Returns the session's API key. Suspends while it is loading. */
+export const useSessionKey = (): SessionKey => toSessionKey(useSuspenseQuery(keyQuery).data);
+
+/** Returns the session's API key; undefined without a session, and while it is loading. */
+export function useLoadedSessionKey(enabled: boolean): SessionKey | undefined {
+  const { data } = useQuery({ ...keyQuery, enabled, throwOnError: true });
+  return enabled && data ? toSessionKey(data) : undefined;
 }
+
+const toSessionKey = (key: Schemas['GetKeyAnswer']): SessionKey => ({
+  ...key,
+  explainDenial: (scope) => explainDenial(key, scope),
+});
 
 const spendingScopes: readonly Scope[] = ['chat', 'studio:image', 'studio:video', 'studio:audio'];
 

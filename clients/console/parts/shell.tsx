@@ -89,9 +89,10 @@ export function Shell({ sessionKey, children }: ShellProps) {
         <label htmlFor="menu" className="menu-button" aria-hidden="true">
           <MenuIcon />
         </label>
-        {sessionKey && <SearchButton />}
-        {sessionKey && <WaitingForYou sessionKey={sessionKey} />}
+        {/* What appears later stands below the menu, whose entries move under no pointer. */}
+        {sessionKey !== null && <SearchButton isReady={sessionKey !== undefined} />}
         <Menu isCaller={sessionKey !== null} />
+        {sessionKey && <WaitingForYou sessionKey={sessionKey} />}
         <div className="person">
           {sessionKey && <Account sessionKey={sessionKey} />}
           {sessionKey === null && <Link href="/sign-in">Sign in with an API key</Link>}
@@ -120,9 +121,10 @@ export function Shell({ sessionKey, children }: ShellProps) {
 }
 
 /** Shows the button that searches everything, as Ctrl+K and ⌘K do. */
-function SearchButton() {
+function SearchButton({ isReady }: { isReady: boolean }) {
   const [isOpen, setOpen] = useState(false);
   useEffect(() => {
+    if (!isReady) return undefined;
     const onKey = (event: KeyboardEvent): void => {
       if (event.key.toLowerCase() !== 'k' || !(event.ctrlKey || event.metaKey)) return;
       event.preventDefault();
@@ -130,12 +132,13 @@ function SearchButton() {
     };
     document.addEventListener('keydown', onKey);
     return () => document.removeEventListener('keydown', onKey);
-  }, []);
+  }, [isReady]);
   return (
     <>
       <button
         type="button"
         className="search-button"
+        disabled={!isReady}
         aria-keyshortcuts="Control+K Meta+K"
         onClick={() => setOpen(true)}
       >
