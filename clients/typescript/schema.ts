@@ -1044,9 +1044,7 @@ export interface components {
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
             /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
-            approve?: true | {
-                withinSeconds: number;
-            };
+            approve?: true | components["schemas"]["StepApproval"];
         };
         /** @description Reference to the result of an earlier step. */
         StepReference: {
@@ -1056,6 +1054,9 @@ export interface components {
             output?: number | "chosen";
             /** @description Field of the result, for a field that takes a text. */
             field?: string;
+        };
+        StepApproval: {
+            withinSeconds: number;
         };
         ImageEditStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1095,9 +1096,7 @@ export interface components {
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
             /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
-            approve?: true | {
-                withinSeconds: number;
-            };
+            approve?: true | components["schemas"]["StepApproval"];
         };
         ImageUpscaleStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1126,9 +1125,7 @@ export interface components {
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
             /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
-            approve?: true | {
-                withinSeconds: number;
-            };
+            approve?: true | components["schemas"]["StepApproval"];
         };
         ImageRemoveBackgroundStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1159,9 +1156,7 @@ export interface components {
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
             /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
-            approve?: true | {
-                withinSeconds: number;
-            };
+            approve?: true | components["schemas"]["StepApproval"];
         };
         ImageBatchStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1183,9 +1178,7 @@ export interface components {
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
             /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
-            approve?: true | {
-                withinSeconds: number;
-            };
+            approve?: true | components["schemas"]["StepApproval"];
         };
         VideoGenerateStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1217,9 +1210,7 @@ export interface components {
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
             /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
-            approve?: true | {
-                withinSeconds: number;
-            };
+            approve?: true | components["schemas"]["StepApproval"];
         };
         VideoUpscaleStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1235,9 +1226,7 @@ export interface components {
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
             /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
-            approve?: true | {
-                withinSeconds: number;
-            };
+            approve?: true | components["schemas"]["StepApproval"];
         };
         VideoRemoveBackgroundStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1253,9 +1242,7 @@ export interface components {
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
             /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
-            approve?: true | {
-                withinSeconds: number;
-            };
+            approve?: true | components["schemas"]["StepApproval"];
         };
         VideoMergeStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1277,9 +1264,7 @@ export interface components {
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
             /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
-            approve?: true | {
-                withinSeconds: number;
-            };
+            approve?: true | components["schemas"]["StepApproval"];
         };
         VoiceoverGenerateStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1307,9 +1292,7 @@ export interface components {
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
             /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
-            approve?: true | {
-                withinSeconds: number;
-            };
+            approve?: true | components["schemas"]["StepApproval"];
         };
         DialogueGenerateStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1338,9 +1321,7 @@ export interface components {
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
             /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
-            approve?: true | {
-                withinSeconds: number;
-            };
+            approve?: true | components["schemas"]["StepApproval"];
         };
         MusicPlanStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1364,9 +1345,7 @@ export interface components {
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
             /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
-            approve?: true | {
-                withinSeconds: number;
-            };
+            approve?: true | components["schemas"]["StepApproval"];
         };
         MusicGenerateStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1401,9 +1380,7 @@ export interface components {
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
             /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
-            approve?: true | {
-                withinSeconds: number;
-            };
+            approve?: true | components["schemas"]["StepApproval"];
         };
         SfxGenerateStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1424,9 +1401,7 @@ export interface components {
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
             /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
-            approve?: true | {
-                withinSeconds: number;
-            };
+            approve?: true | components["schemas"]["StepApproval"];
         };
         AudioTranscribeStep: {
             /** @description Name of the step, by which later steps refer to its result. */
@@ -1446,9 +1421,28 @@ export interface components {
             /** @description Maximum price of the step. Required if the price depends on a result whose length no request determines. */
             maxCredits?: number;
             /** @description Stops the step, once the steps whose results it takes have ended, until a decision approves it. `withinSeconds` is the time for the decision, by default a day; afterwards the step is skipped. */
-            approve?: true | {
-                withinSeconds: number;
+            approve?: true | components["schemas"]["StepApproval"];
+        };
+        StepApproved: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            decision: "approve";
+            /** @description Indexes of the chosen outputs, by the id of the earlier step. */
+            outputs?: {
+                [key: string]: number;
             };
+            /** @description Fields that replace those of the body of the step, which is priced anew. */
+            body?: Record<string, never>;
+        };
+        StepRejected: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            decision: "reject";
+            reason?: string;
         };
         /** @description Maximum credits per calendar period in UTC. With `total`, the limit is for the lifetime of the key. */
         KeyLimit: {
@@ -4747,20 +4741,7 @@ export interface components {
             hasMore: boolean;
             nextCursor: string | null;
         };
-        DecideStepRequest: {
-            /** @constant */
-            decision: "approve";
-            /** @description Indexes of the chosen outputs, by the id of the earlier step. */
-            outputs?: {
-                [key: string]: number;
-            };
-            /** @description Fields that replace those of the body of the step, which is priced anew. */
-            body?: Record<string, never>;
-        } | {
-            /** @constant */
-            decision: "reject";
-            reason?: string;
-        };
+        DecideStepRequest: components["schemas"]["StepApproved"] | components["schemas"]["StepRejected"];
         DecideStepAnswer: {
             /** @constant */
             success: true;

@@ -44,7 +44,10 @@ const stepMaxCredits = maxCredits.meta({
     'Maximum price of the step. Required if the price depends on a result whose length no request determines.',
 });
 const stepApproval = z
-  .union([z.literal(true), z.strictObject({ withinSeconds: z.int().min(60).max(604_800) })])
+  .union([
+    z.literal(true),
+    z.strictObject({ withinSeconds: z.int().min(60).max(604_800) }).meta({ id: 'StepApproval' }),
+  ])
   .optional()
   .meta({
     description:

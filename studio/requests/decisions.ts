@@ -57,8 +57,12 @@ export const approvalFields = {
 
 /** Schema of the request that decides about a step. */
 export const decisionRequest = z.discriminatedUnion('decision', [
-  z.strictObject({ decision: z.literal('approve'), ...approvalFields }),
-  z.strictObject({ decision: z.literal('reject'), reason: plainTextSchema(500).optional() }),
+  z
+    .strictObject({ decision: z.literal('approve'), ...approvalFields })
+    .meta({ id: 'StepApproved' }),
+  z
+    .strictObject({ decision: z.literal('reject'), reason: plainTextSchema(500).optional() })
+    .meta({ id: 'StepRejected' }),
 ]);
 type DecisionRequest = z.infer<typeof decisionRequest>;
 type Approval = Extract<DecisionRequest, { decision: 'approve' }>;

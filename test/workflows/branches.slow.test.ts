@@ -751,12 +751,12 @@ describeJobs('a job', () => {
   });
 
   it('with an unknown plan version waits for a worker that supports it', async () => {
-    const job = await scripted.start({}, { planVersion: 2 });
+    const job = await scripted.start({}, { planVersion: 3 });
     const messages = async () =>
       (await job.handle.fetchHistory()).events?.flatMap(
         (event) => event.workflowTaskFailedEventAttributes?.failure?.message ?? [],
       );
-    const message = 'the plan has version 2; this worker only runs version 1';
+    const message = 'the plan has version 3; this worker only runs versions 1 and 2';
     await expect.poll(messages).toContain(message);
     expect((await job.handle.describe()).status.name).toBe('RUNNING');
     expect(job.calls).toEqual([]);

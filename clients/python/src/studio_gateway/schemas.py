@@ -24,10 +24,6 @@ class ImageGenerateStepBodyImageSize(TypedDict):
     height: int
 
 
-class ImageGenerateStepApprove(TypedDict):
-    withinSeconds: int
-
-
 StepReference = TypedDict(
     'StepReference',
     {
@@ -36,6 +32,10 @@ StepReference = TypedDict(
         'field': NotRequired[str],
     },
 )
+
+
+class StepApproval(TypedDict):
+    withinSeconds: int
 
 
 class ImageEditStepBody(TypedDict):
@@ -51,16 +51,12 @@ class ImageEditStepBody(TypedDict):
     maskArea: NotRequired[Literal['white', 'transparent']]
 
 
-class ImageEditStepApprove(ImageGenerateStepApprove):
-    pass
-
-
 class ImageEditStep(TypedDict):
     id: str
     use: Literal['image/edit']
     body: ImageEditStepBody
     maxCredits: NotRequired[float]
-    approve: NotRequired[Literal[True] | ImageEditStepApprove]
+    approve: NotRequired[Literal[True] | StepApproval]
 
 
 class ImageUpscaleStepBody(TypedDict):
@@ -72,16 +68,12 @@ class ImageUpscaleStepBody(TypedDict):
     persistToStorage: NotRequired[bool]
 
 
-class ImageUpscaleStepApprove(ImageGenerateStepApprove):
-    pass
-
-
 class ImageUpscaleStep(TypedDict):
     id: str
     use: Literal['image/upscale']
     body: ImageUpscaleStepBody
     maxCredits: NotRequired[float]
-    approve: NotRequired[Literal[True] | ImageUpscaleStepApprove]
+    approve: NotRequired[Literal[True] | StepApproval]
 
 
 class ImageRemoveBackgroundStepBody(TypedDict):
@@ -92,16 +84,12 @@ class ImageRemoveBackgroundStepBody(TypedDict):
     persistToStorage: NotRequired[bool]
 
 
-class ImageRemoveBackgroundStepApprove(ImageGenerateStepApprove):
-    pass
-
-
 class ImageRemoveBackgroundStep(TypedDict):
     id: str
     use: Literal['image/remove-background']
     body: ImageRemoveBackgroundStepBody
     maxCredits: NotRequired[float]
-    approve: NotRequired[Literal[True] | ImageRemoveBackgroundStepApprove]
+    approve: NotRequired[Literal[True] | StepApproval]
 
 
 class ImageBatchStepBody(TypedDict):
@@ -112,16 +100,12 @@ class ImageBatchStepBody(TypedDict):
     service: NotRequired[str]
 
 
-class ImageBatchStepApprove(ImageGenerateStepApprove):
-    pass
-
-
 class ImageBatchStep(TypedDict):
     id: str
     use: Literal['image/batch']
     body: ImageBatchStepBody
     maxCredits: NotRequired[float]
-    approve: NotRequired[Literal[True] | ImageBatchStepApprove]
+    approve: NotRequired[Literal[True] | StepApproval]
 
 
 class VideoGenerateStepBody(TypedDict):
@@ -138,24 +122,16 @@ class VideoGenerateStepBody(TypedDict):
     negativePrompt: NotRequired[str | StepReference]
 
 
-class VideoGenerateStepApprove(ImageGenerateStepApprove):
-    pass
-
-
 class VideoGenerateStep(TypedDict):
     id: str
     use: Literal['video/generate']
     body: VideoGenerateStepBody
     maxCredits: NotRequired[float]
-    approve: NotRequired[Literal[True] | VideoGenerateStepApprove]
+    approve: NotRequired[Literal[True] | StepApproval]
 
 
 class VideoUpscaleStepBody(TypedDict):
     videoUrl: str | StepReference
-
-
-class VideoUpscaleStepApprove(ImageGenerateStepApprove):
-    pass
 
 
 class VideoUpscaleStep(TypedDict):
@@ -163,14 +139,10 @@ class VideoUpscaleStep(TypedDict):
     use: Literal['video/upscale']
     body: VideoUpscaleStepBody
     maxCredits: NotRequired[float]
-    approve: NotRequired[Literal[True] | VideoUpscaleStepApprove]
+    approve: NotRequired[Literal[True] | StepApproval]
 
 
 class VideoRemoveBackgroundStepBody(VideoUpscaleStepBody):
-    pass
-
-
-class VideoRemoveBackgroundStepApprove(ImageGenerateStepApprove):
     pass
 
 
@@ -179,7 +151,7 @@ class VideoRemoveBackgroundStep(TypedDict):
     use: Literal['video/remove-background']
     body: VideoRemoveBackgroundStepBody
     maxCredits: NotRequired[float]
-    approve: NotRequired[Literal[True] | VideoRemoveBackgroundStepApprove]
+    approve: NotRequired[Literal[True] | StepApproval]
 
 
 class VideoMergeStepBody(TypedDict):
@@ -188,16 +160,12 @@ class VideoMergeStepBody(TypedDict):
     audioMode: NotRequired[Literal['replace', 'mix']]
 
 
-class VideoMergeStepApprove(ImageGenerateStepApprove):
-    pass
-
-
 class VideoMergeStep(TypedDict):
     id: str
     use: Literal['video/merge']
     body: VideoMergeStepBody
     maxCredits: NotRequired[float]
-    approve: NotRequired[Literal[True] | VideoMergeStepApprove]
+    approve: NotRequired[Literal[True] | StepApproval]
 
 
 class VoiceoverGenerateStepBody(TypedDict):
@@ -208,16 +176,12 @@ class VoiceoverGenerateStepBody(TypedDict):
     similarityBoost: NotRequired[float]
 
 
-class VoiceoverGenerateStepApprove(ImageGenerateStepApprove):
-    pass
-
-
 class VoiceoverGenerateStep(TypedDict):
     id: str
     use: Literal['voiceover/generate']
     body: VoiceoverGenerateStepBody
     maxCredits: NotRequired[float]
-    approve: NotRequired[Literal[True] | VoiceoverGenerateStepApprove]
+    approve: NotRequired[Literal[True] | StepApproval]
 
 
 class DialogueGenerateStepBodyInput(TypedDict):
@@ -232,16 +196,12 @@ class DialogueGenerateStepBody(TypedDict):
     similarityBoost: NotRequired[float]
 
 
-class DialogueGenerateStepApprove(ImageGenerateStepApprove):
-    pass
-
-
 class DialogueGenerateStep(TypedDict):
     id: str
     use: Literal['dialogue/generate']
     body: DialogueGenerateStepBody
     maxCredits: NotRequired[float]
-    approve: NotRequired[Literal[True] | DialogueGenerateStepApprove]
+    approve: NotRequired[Literal[True] | StepApproval]
 
 
 class MusicPlanStepBody(TypedDict):
@@ -251,16 +211,12 @@ class MusicPlanStepBody(TypedDict):
     model_id: NotRequired[Literal['music_v1']]
 
 
-class MusicPlanStepApprove(ImageGenerateStepApprove):
-    pass
-
-
 class MusicPlanStep(TypedDict):
     id: str
     use: Literal['music/plan']
     body: MusicPlanStepBody
     maxCredits: NotRequired[float]
-    approve: NotRequired[Literal[True] | MusicPlanStepApprove]
+    approve: NotRequired[Literal[True] | StepApproval]
 
 
 class MusicGenerateStepBody(TypedDict):
@@ -274,16 +230,12 @@ class MusicGenerateStepBody(TypedDict):
     mode: NotRequired[Literal['full', 'audio-only']]
 
 
-class MusicGenerateStepApprove(ImageGenerateStepApprove):
-    pass
-
-
 class MusicGenerateStep(TypedDict):
     id: str
     use: Literal['music/generate']
     body: MusicGenerateStepBody
     maxCredits: NotRequired[float]
-    approve: NotRequired[Literal[True] | MusicGenerateStepApprove]
+    approve: NotRequired[Literal[True] | StepApproval]
 
 
 class SfxGenerateStepBody(TypedDict):
@@ -293,16 +245,12 @@ class SfxGenerateStepBody(TypedDict):
     loop: NotRequired[bool]
 
 
-class SfxGenerateStepApprove(ImageGenerateStepApprove):
-    pass
-
-
 class SfxGenerateStep(TypedDict):
     id: str
     use: Literal['sfx/generate']
     body: SfxGenerateStepBody
     maxCredits: NotRequired[float]
-    approve: NotRequired[Literal[True] | SfxGenerateStepApprove]
+    approve: NotRequired[Literal[True] | StepApproval]
 
 
 class AudioTranscribeStepBody(TypedDict):
@@ -312,16 +260,23 @@ class AudioTranscribeStepBody(TypedDict):
     fileName: NotRequired[str]
 
 
-class AudioTranscribeStepApprove(ImageGenerateStepApprove):
-    pass
-
-
 class AudioTranscribeStep(TypedDict):
     id: str
     use: Literal['audio/transcribe']
     body: AudioTranscribeStepBody
     maxCredits: NotRequired[float]
-    approve: NotRequired[Literal[True] | AudioTranscribeStepApprove]
+    approve: NotRequired[Literal[True] | StepApproval]
+
+
+class StepApproved(TypedDict):
+    decision: Literal['approve']
+    outputs: NotRequired[dict[str, int]]
+    body: NotRequired[dict[str, Any]]
+
+
+class StepRejected(TypedDict):
+    decision: Literal['reject']
+    reason: NotRequired[str]
 
 
 class KeyLimit(TypedDict):
@@ -2769,18 +2724,7 @@ class CountJobsAnswer(TypedDict):
     data: CountJobsAnswerData
 
 
-class DecideStepRequestDecideStepRequest(TypedDict):
-    decision: Literal['approve']
-    outputs: NotRequired[dict[str, int]]
-    body: NotRequired[dict[str, Any]]
-
-
-class DecideStepRequestDecideStepRequest1(TypedDict):
-    decision: Literal['reject']
-    reason: NotRequired[str]
-
-
-DecideStepRequest: TypeAlias = DecideStepRequestDecideStepRequest | DecideStepRequestDecideStepRequest1
+DecideStepRequest: TypeAlias = StepApproved | StepRejected
 
 
 class StartBulkRequestItem(TypedDict):
@@ -3922,7 +3866,7 @@ class ImageGenerateStep(TypedDict):
     use: Literal['image/generate']
     body: ImageGenerateStepBody
     maxCredits: NotRequired[float]
-    approve: NotRequired[Literal[True] | ImageGenerateStepApprove]
+    approve: NotRequired[Literal[True] | StepApproval]
 
 
 class Job(TypedDict):
