@@ -493,7 +493,9 @@ describeInBrowser('the console of a caller', () => {
     await page.getByRole('link', { name: 'Bulk' }).click();
     const prompts = ['a red boat', '"a ""blue"", small boat"', '[[fail:422]] a lost boat'];
     const rows = prompts.map((prompt) => `image/generate,${prompt},1`);
-    await page.getByLabel('File').setInputFiles({
+    // The former page stays in the document, hidden, until this one is loaded.
+    const form = page.getByRole('region', { name: 'New bulk job' });
+    await form.getByLabel('File').setInputFiles({
       name: 'boats.csv',
       mimeType: 'text/csv',
       buffer: Buffer.from(['use,prompt,numImages', ...rows].join('\n')),
@@ -550,6 +552,7 @@ describeInBrowser('the console of a caller', () => {
   it('streams a chat as Markdown with its price, model and time, and keeps it after a reload', async () => {
     const { page, problems } = await openAs();
     await page.getByRole('link', { name: 'Chat' }).click();
+    await page.getByRole('heading', { name: 'Chat', level: 1 }).waitFor();
     await page.getByLabel('Model').fill('gpt-5-mini');
     await page
       .getByLabel('Your message')

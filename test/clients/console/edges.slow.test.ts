@@ -90,8 +90,8 @@ describeInBrowser('the console at its edges', () => {
     const released = new Promise<void>((resolve) => (sendPrices = resolve));
     await page.route('**/pricing*', (route) => released.then(() => route.continue()));
     await page.getByRole('link', { name: 'Chat' }).click();
+    await page.getByRole('heading', { name: 'Chat', level: 1 }).waitFor();
     const model = page.getByLabel('Model');
-    await model.waitFor();
     expect(await model.isEnabled()).toBe(false);
     sendPrices();
     await model.fill('gpt-5-mini');
@@ -176,8 +176,9 @@ describeInBrowser('the console at its edges', () => {
       ';;;;',
       'c;image/generate;a lamp;1:1;https://cdn.example.com/a%20lamp.png?x=1;too much',
     ];
+    const form = page.getByRole('region', { name: 'New bulk job' });
     const choose = (lines: readonly string[], encoding: BufferEncoding) =>
-      page.getByLabel('File').setInputFiles({
+      form.getByLabel('File').setInputFiles({
         name: 'boats.csv',
         mimeType: 'text/csv',
         buffer: Buffer.from(lines.join('\r\n'), encoding),
