@@ -153,7 +153,7 @@ const scanEnd = z.object({ id: z.string(), createdAtMs: z.number(), createdAtMic
 
 /** Creates the functions that read requests. */
 export function createRequestReads(pool: DatabasePool, scannedMax = scannedMaxDefault) {
-  /** Reads the last chat that a page reads; null if the page reads all chats. */
+  /** Finds the oldest chat among those that a page reads; null if the page reads all chats. */
   async function findScanEnd(organizationId: string, selection: Selection) {
     if (!includesChats(selection) || listUnindexed(selection).length === 0) return null;
     return pool.maybeOne(sql.type(scanEnd)`SELECT x.id, ${listedTimes}

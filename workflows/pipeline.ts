@@ -8,7 +8,7 @@ import type { CallOutputs, PlannedCall } from '../domain/job-plan.ts';
 import { chargeCalls } from '../domain/job-plan.ts';
 import type { PipelineStep } from '../domain/pipeline-plan.ts';
 import type { CompletedStep } from '../activities/complete-step.ts';
-import { awaitApproval } from './approvals.ts';
+import { awaitApproval } from './approval-wait.ts';
 import { createFailure, readFailure, toPublicError } from './failures.ts';
 import { assemble, runCalls } from './provider-call.ts';
 import { throwIfCanceledOrOverdue, type RunningJob } from './running-job.ts';

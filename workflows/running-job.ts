@@ -3,7 +3,7 @@ import type { CallRoute, CallInput, JobPlan, PlannedCall } from '../domain/job-p
 import { createFailure } from './failures.ts';
 import type { ProgressReport } from './progress.ts';
 import type { JobSignals } from './signals.ts';
-import type { Waits } from './approvals.ts';
+import type { Waits } from './approval-wait.ts';
 
 /** State of a running job. */
 export interface RunningJob {

@@ -5,7 +5,7 @@
  * effect. Cancellation never interrupts a running step: the workflow checks for it between steps.
  */
 import { planVersions, type CallOutputs, type JobPlan } from '../domain/job-plan.ts';
-import { listenToDecisions } from './approvals.ts';
+import { listenToDecisions } from './approval-wait.ts';
 import { createFailure } from './failures.ts';
 import { formatCredits } from '../domain/credits.ts';
 import { reportProgress } from './progress.ts';

@@ -705,7 +705,7 @@ const approvalJourneys = 'test/journeys/approvals.test.ts';
 const pipelines: Fault[] = [
   {
     name: 'a second decision about a step replaces the first',
-    file: 'workflows/approvals.ts',
+    file: 'workflows/approval-wait.ts',
     original: "if (wait?.decision) throw createFailure('ALREADY_DECIDED',",
     planted: "if (false && wait) throw createFailure('ALREADY_DECIDED',",
     tests: ['test/workflows/pipelines.test.ts'],
