@@ -9,7 +9,7 @@ import { isId } from '../domain/ids.ts';
 import { isoTime } from '../domain/json.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import type { Outbound } from '../platform/outbound.ts';
-import { findStartedJobId } from '../domain/job-contract.ts';
+import { readSubjectId } from '../domain/job-contract.ts';
 import type { JobRecord } from '../domain/job-record.ts';
 import { parseRetryAfter } from '../providers/error-responses.ts';
 import type { AccountNotices } from '../webhooks/notices.ts';
@@ -108,18 +108,17 @@ async function readEvent(deps: DeliveryDeps, ids: WebhookIds): Promise<WebhookEv
   }
   if (isId('bulkEvent', ids.subjectId))
     return deps.readBulkEvent(ids.organizationId, ids.subjectId);
-  const startedJobId = findStartedJobId(ids.subjectId);
-  const job = await deps.readJob(ids.organizationId, startedJobId ?? ids.subjectId);
+  const { jobId, event, stepId } = readSubjectId(ids.subjectId);
+  const job = await deps.readJob(ids.organizationId, jobId);
   assert(job, 'cannot send a webhook for a job that does not exist');
-  const data = await deps.showJob(job);
-  if (startedJobId !== null) {
-    return { type: 'studio.job.started', timestamp: isoTime(job.startedAtMs ?? Date.now()), data };
-  }
-  assert(job.status !== 'open', 'cannot report the end of a job that is still open');
+  const isEnd = event === 'ended';
+  assert(!isEnd || job.status !== 'open', 'cannot report the end of a job that is still open');
+  const waitsSinceMs = stepId === null ? null : job.approvals?.[stepId]?.sinceMs;
+  const timeMs = waitsSinceMs ?? (isEnd ? job.completedAtMs : job.startedAtMs) ?? Date.now();
   return {
-    type: `studio.job.${job.status}`,
-    timestamp: isoTime(job.completedAtMs ?? Date.now()),
-    data,
+    type: `studio.job.${isEnd ? job.status : event}`,
+    timestamp: isoTime(timeMs),
+    data: await deps.showJob(job),
   };
 }
 

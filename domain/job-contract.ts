@@ -118,7 +118,13 @@ export const progressQuery = defineQuery<JobProgress>('progress');
 export const webhookDeliveryType = 'webhookDelivery';
 
 /** Events of a job that a webhook can report. */
-export const webhookEvents = ['started', 'completed', 'failed', 'canceled'] as const;
+export const webhookEvents = [
+  'started',
+  'awaiting_approval',
+  'completed',
+  'failed',
+  'canceled',
+] as const;
 export type WebhookEventName = (typeof webhookEvents)[number];
 
 /**
@@ -129,12 +135,21 @@ export function startSubjectId(jobId: string): string {
   return jobId.replace(/^job_/, 'start_');
 }
 
-/**
- * Returns the id of the job whose start a webhook reports; null if the webhook reports another
- * event.
- */
-export function findStartedJobId(subjectId: string): string | null {
-  return subjectId.startsWith('start_') ? subjectId.replace(/^start_/, 'job_') : null;
+/** Returns the `subjectId` of the webhook that reports that a step of a job awaits an approval. */
+export function waitSubjectId(jobId: string, stepId: string): string {
+  return `${jobId.replace(/^job_/, 'wait_')}_${stepId}`;
+}
+
+/** Returns the job, event and step that a webhook of a job reports. `stepId` is null unless a step awaits an approval. */
+export function readSubjectId(subjectId: string): {
+  jobId: string;
+  event: 'started' | 'ended' | 'awaiting_approval';
+  stepId: string | null;
+} {
+  const [kind, id, ...stepId] = subjectId.split('_');
+  const jobId = `job_${id}`;
+  if (kind === 'wait') return { jobId, event: 'awaiting_approval', stepId: stepId.join('_') };
+  return { jobId, event: kind === 'start' ? 'started' : 'ended', stepId: null };
 }
 
 /** Returns the id of the workflow that delivers a webhook. */
@@ -145,8 +160,8 @@ export function deliveryWorkflowId(subjectId: string): string {
 /** Input of the webhook delivery workflow. */
 export interface WebhookDelivery {
   /**
-   * Id of the event that the webhook reports. End of a job: the job id. Start of a job: the result
-   * of `startSubjectId`. Account notice: the id of the notice.
+   * Id of the event that the webhook reports. End of a job: the job id. Other events of a job: the
+   * result of `startSubjectId` or `waitSubjectId`. Account notice: the id of the notice.
    */
   subjectId: string;
   organizationId: string;

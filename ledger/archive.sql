@@ -61,7 +61,7 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS
       UNION ALL SELECT 6, 'artifact', a.storage_key, to_jsonb(a) FROM r JOIN artifact a ON a.job_id = r.id
       UNION ALL SELECT 7, 'provider_notification', n.job_id || lpad(n.call_index::text, 9, '0') || n.operation_id,
         to_jsonb(n) FROM r JOIN provider_notification n ON n.job_id = r.id
-      UNION ALL SELECT 8, 'webhook', w.subject_id, to_jsonb(w) FROM r JOIN webhook w ON w.subject_id IN (r.id, 'start_' || r.id)
+      UNION ALL SELECT 8, 'webhook', w.subject_id, to_jsonb(w) FROM r JOIN webhook w ON w.job_id = r.id
       UNION ALL SELECT 9, 'bulk', b.id, to_jsonb(b) FROM b
       UNION ALL SELECT 10, 'bulk_item', i.bulk_id || lpad(i.index::text, 9, '0'), to_jsonb(i) FROM b JOIN bulk_item i ON i.bulk_id = b.id
       UNION ALL SELECT 11, 'bulk_event', v.id, to_jsonb(v) FROM v
@@ -102,7 +102,7 @@ BEGIN
         LATERAL jsonb_each_text(coalesce(j.metadata, r.metadata)) AS pair WHERE r.id = ANY (ids)) AS p
     WHERE t.organization_id = account_id AND t.name = p.key AND t.value = p.value AND t.created_at = p.created_at
       AND t.id = p.id;
-  DELETE FROM webhook WHERE subject_id = ANY (ids || event_ids || ARRAY(SELECT 'start_' || id FROM unnest(ids) AS id));
+  DELETE FROM webhook WHERE job_id = ANY (ids) OR subject_id = ANY (event_ids);
   DELETE FROM bulk_event WHERE id = ANY (event_ids);
   DELETE FROM bulk WHERE id = ANY (bulk_ids);
   DELETE FROM provider_notification WHERE job_id = ANY (ids);

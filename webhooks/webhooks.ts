@@ -1,14 +1,15 @@
 /**
  * Stores webhooks and their delivery attempts in the database. A webhook reports the start of a
- * job, the end of a job, an event of a bulk job (studio/bulk/), or an account notice
- * (webhooks/notices.ts); its subject id identifies that event. The rows determine what is delivered; workflows only wait between attempts.
+ * job, that a step of a job awaits an approval, the end of a job, an event of a bulk job
+ * (studio/bulk/), or an account notice (webhooks/notices.ts); its subject id identifies that event. The rows determine what is delivered; workflows only wait between attempts.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { GatewayError } from '../domain/errors.ts';
 import {
-  findStartedJobId,
+  readSubjectId,
   startSubjectId,
+  waitSubjectId,
   webhookEvents,
   type WebhookEventName,
 } from '../domain/job-contract.ts';
@@ -34,7 +35,9 @@ export const webhookRecord = z.object({
   /** Id of the reported event (`WebhookIds.subjectId`). */
   subjectId: z.string(),
   jobId: z.string(),
-  event: z.enum(['started', 'ended']),
+  event: z.enum(['started', 'awaiting_approval', 'ended']),
+  /** Id of the step that awaits an approval; null for other events. */
+  step: z.string().nullable(),
   organizationId: z.string(),
   url: z.string(),
   state: webhookState,
@@ -85,7 +88,7 @@ export interface WebhookListing {
 export interface WebhookIds {
   /**
    * Id of the event that the webhook reports: a job id for the end of the job, `startSubjectId` for
-   * its start, or the id of an account notice.
+   * its start, `waitSubjectId` for a step, or the id of an account notice.
    */
   subjectId: string;
   organizationId: string;
@@ -94,10 +97,15 @@ export interface WebhookIds {
 /** Identifies a job. */
 export type JobIds = Pick<WebhookRecord, 'jobId' | 'organizationId'>;
 
+/** Identifies a webhook of a job: with `step`, that of a step that awaits an approval. */
+export interface JobWebhookIds extends JobIds {
+  step?: string | undefined;
+}
+
 /** Webhook that a caller requested for a job. */
 interface NewWebhook extends JobIds {
   url: string;
-  /** Events that the webhook reports. Defaults to `completed`, `failed` and `canceled`. */
+  /** Events that the webhook reports. Defaults to all but `started`. */
   events?: readonly WebhookEventName[] | undefined;
 }
 
@@ -132,12 +140,14 @@ const overdueAfter = '2 minutes';
 const orphanRetention = '48 hours';
 
 const webhookColumns = sql.fragment`w.subject_id AS "subjectId", w.job_id AS "jobId",
-  CASE WHEN w.subject_id = w.job_id THEN 'ended' ELSE 'started' END AS event, w.organization_id AS "organizationId", w.url,
+  CASE WHEN w.subject_id = w.job_id THEN 'ended' WHEN starts_with(w.subject_id, 'wait_') THEN 'awaiting_approval'
+    ELSE 'started' END AS event,
+  CASE WHEN starts_with(w.subject_id, 'wait_') THEN substr(w.subject_id, 39) END AS step, w.organization_id AS "organizationId", w.url,
   w.state, w.attempts, w.next_attempt_at AS "nextAttemptAtMs", w.created_at AS "createdAtMs",
   w.updated_at AS "updatedAtMs"`;
 
-/** Events that are reported by default: all events that end a job. */
-const endEvents = webhookEvents.filter((event) => event !== 'started');
+/** Events that are reported by default. */
+const defaultEvents = webhookEvents.filter((event) => event !== 'started');
 
 /**
  * Selects the job of a `webhook` row, if the job ended with an event that the caller did not
@@ -162,7 +172,7 @@ function createRegistry(pool: DatabasePool) {
       jobId,
       organizationId,
       url,
-      events = endEvents,
+      events = defaultEvents,
     }: NewWebhook): Promise<void> {
       const subjectIds = [
         ...(events.includes('started') ? [startSubjectId(jobId)] : []),
@@ -171,6 +181,21 @@ function createRegistry(pool: DatabasePool) {
       await pool.query(command`INSERT INTO webhook (subject_id, organization_id, url, events)
         SELECT unnest(${sql.array(subjectIds, 'text')}), ${organizationId}, ${url},
           ${sql.array([...events], 'text')} ON CONFLICT DO NOTHING`);
+    },
+    /**
+     * Adds the webhook that reports that a step of a job awaits an approval, unless it exists. Returns
+     * its subject id; null if the caller did not request it.
+     */
+    async createForStep(jobId: string, stepId: string): Promise<string | null> {
+      const subjectId = waitSubjectId(jobId, stepId);
+      const created = await pool.query(command`
+        INSERT INTO webhook (subject_id, organization_id, url, events, state, next_attempt_at, overdue_at)
+        SELECT ${subjectId}, w.organization_id, w.url, w.events, 'delivering', clock_timestamp(),
+          clock_timestamp() + ${unstartedAfter}::interval
+        FROM webhook w JOIN job j ON j.id = w.subject_id AND j.status = 'open'
+        WHERE w.subject_id = ${jobId} AND 'awaiting_approval' = ANY (w.events)
+        ON CONFLICT (subject_id) DO UPDATE SET updated_at = webhook.updated_at`);
+      return created.rowCount === 0 ? null : subjectId;
     },
     /** Deletes the webhooks of a job that was rejected. */
     async deleteForJob(jobId: string): Promise<void> {
@@ -245,12 +270,12 @@ function createAttemptWrites(pool: DatabasePool) {
 function createReads(pool: DatabasePool) {
   return {
     /**
-     * Returns the webhook of a job's end, or of its start if the end is not reported; null if the
-     * organization has none. The start of a job that no provider accepted is not reported.
+     * Returns the webhook of a step or of a job's end, or of its start if the end is not reported; null
+     * if the organization has none. The start of a job that no provider accepted is not reported.
      */
-    find: ({ jobId, organizationId }: JobIds): Promise<WebhookRecord | null> =>
+    find: ({ jobId, organizationId, step }: JobWebhookIds): Promise<WebhookRecord | null> =>
       pool.maybeOne(sql.type(webhookRecord)`SELECT ${webhookColumns} FROM webhook w
-        WHERE w.subject_id IN (${jobId}, ${startSubjectId(jobId)})
+        WHERE w.subject_id = ANY(${sql.array(step === undefined ? [jobId, startSubjectId(jobId)] : [waitSubjectId(jobId, step)], 'text')})
           AND w.organization_id = ${organizationId} AND (w.subject_id = ${jobId} OR w.state <> 'waiting'
             OR EXISTS (SELECT FROM job j WHERE j.id = ${jobId} AND j.status = 'open'))
         ORDER BY w.subject_id = ${jobId} DESC LIMIT 1`),
@@ -260,7 +285,7 @@ function createReads(pool: DatabasePool) {
         SELECT number, outcome, status, error, response, duration_ms AS "durationMs",
           started_at AS "startedAtMs"
         FROM webhook_attempt WHERE subject_id = ${subjectId} ORDER BY number DESC LIMIT ${limit}`),
-    /** Returns webhooks of ended jobs, bulk jobs and account notices that no workflow seems to deliver. */
+    /** Returns webhooks of ended jobs, steps, bulk jobs and account notices that no workflow seems to deliver. */
     listOverdue: (): Promise<readonly WebhookIds[]> =>
       pool.any(sql.type(idsRow)`
         SELECT w.subject_id AS "subjectId", w.organization_id AS "organizationId"
@@ -268,7 +293,7 @@ function createReads(pool: DatabasePool) {
             AND (w.subject_id = w.job_id OR w.state = 'delivering')
           LEFT JOIN account_notice n ON n.id = w.subject_id LEFT JOIN bulk_event e ON e.id = w.subject_id
         WHERE w.state IN ('waiting', 'delivering')
-          AND (j.status <> 'open' OR coalesce(n.id, e.id) IS NOT NULL)
+          AND (j.status <> 'open' OR starts_with(w.subject_id, 'wait_') OR coalesce(n.id, e.id) IS NOT NULL)
           AND coalesce(w.overdue_at, j.completed_at + ${unstartedAfter}::interval) < clock_timestamp()
         ORDER BY w.created_at LIMIT 100`),
     /**
@@ -296,7 +321,7 @@ function createReads(pool: DatabasePool) {
         conditions.push(sql.fragment`w.organization_id = ${organizationId}`);
       }
       if (beforeId !== undefined) {
-        const jobId = findStartedJobId(beforeId) ?? beforeId;
+        const { jobId } = readSubjectId(beforeId);
         conditions.push(sql.fragment`(w.job_id, w.subject_id) < (${jobId}, ${beforeId})`);
       }
       if (state === 'failing') {
@@ -313,12 +338,13 @@ function createReads(pool: DatabasePool) {
   };
 }
 
-/** Returns the webhook of a job's end or start. @throws GatewayError NOT_FOUND if the job has no webhook */
+/** Returns the webhook of a job's end or start, or of a step. @throws GatewayError NOT_FOUND if there is none */
 export async function findWebhook(
   webhooks: Pick<Webhooks, 'find'>,
-  job: JobIds,
+  ids: JobWebhookIds,
 ): Promise<WebhookRecord> {
-  const webhook = await webhooks.find(job);
-  if (!webhook) throw new GatewayError('NOT_FOUND', 'This job has no webhook.');
+  const webhook = await webhooks.find(ids);
+  const subject = ids.step === undefined ? 'This job' : 'This step of the job';
+  if (!webhook) throw new GatewayError('NOT_FOUND', `${subject} has no webhook.`);
   return webhook;
 }

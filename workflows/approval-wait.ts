@@ -9,6 +9,7 @@ import type { PipelineStep } from '../domain/pipeline-plan.ts';
 import { createFailure } from './failures.ts';
 import { throwIfCanceledOrOverdue, type RunningJob } from './running-job.ts';
 import { runStep } from './steps.ts';
+import { startWebhookDelivery } from './webhook-delivery.ts';
 
 /** Wait of a step. */
 interface Wait {
@@ -61,7 +62,7 @@ export async function awaitApproval(
   const sinceMs = Date.now();
   const times = { sinceMs, untilMs: sinceMs + withinMs };
   const index = (plan.steps ?? []).findIndex(({ id }) => id === step.id);
-  const record = (change: ApprovalEvent['change']): Promise<void> => {
+  const record = (change: ApprovalEvent['change']): Promise<string | null> => {
     const event = { jobId: plan.jobId, stepId: step.id, index, ...times, change };
     const summary = `${step.id}: ${change.kind === 'begin' ? 'begin to wait' : change.end.kind}`;
     // The time for the attempts counts from now, not from the deadline of the job.
@@ -70,9 +71,10 @@ export async function awaitApproval(
       activities.recordApproval(event),
     );
   };
-  await record({ kind: 'begin', outputs });
+  const webhookId = await record({ kind: 'begin', outputs });
   const wait: Wait = { isOver: false, decision: null, isRecorded: false };
   waits.set(step.id, wait);
+  if (webhookId) await startWebhookDelivery(plan, webhookId);
   const summary = `awaiting approval until ${new Date(times.untilMs).toISOString()}`;
   progress.setCallPhase(step.calls[0], summary);
   await condition(

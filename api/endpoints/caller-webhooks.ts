@@ -8,15 +8,15 @@ import {
   type Webhooks,
 } from '../../webhooks/webhooks.ts';
 import { GatewayError } from '../../domain/errors.ts';
-import { idPattern } from '../../domain/ids.ts';
 import { toResponse } from '../../domain/json.ts';
 import { getRequiredScope } from '../../studio/capabilities/capability.ts';
 import { findCapability } from '../../studio/pipelines/job-kinds.ts';
+import { stepId } from '../../studio/pipelines/pipeline-requests.ts';
 import type { Composition } from '../composition.ts';
 import { authorize } from '../../identity/access.ts';
 import { responseSchema, toData, toPage, dataSchema, pageSchema } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
-import { findJob, jobPath as path, jobRequest as request } from './studio-jobs.ts';
+import { findJob, jobPath as path, jobRequest } from './studio-jobs.ts';
 
 const attemptsShownMax = 50;
 
@@ -27,6 +27,9 @@ export const webhookSummary = responseSchema(webhookRecord)
   .omit({ subjectId: true, organizationId: true })
   .extend({
     event: webhookRecord.shape.event.meta({ description: 'Event of the job that is reported.' }),
+    step: webhookRecord.shape.step.meta({
+      description: 'Step that awaits an approval; null for other events.',
+    }),
     url: z.url(),
   });
 
@@ -59,19 +62,30 @@ export const listedWebhook = webhookSummary
 /** Schema of a cursor of a list of webhooks: the id of a reported event. */
 export const webhookCursor = z
   .string()
+  .max(100)
   .regex(
-    new RegExp(idPattern('job').source.replace('job', '(?:job|start)')),
+    /^(?:(?:job|start)_[0-9a-f]{32}|wait_[0-9a-f]{32}_[\w-]+)$/,
     'must be the `nextCursor` of a page',
   );
+
+/** Query parameter that selects the webhook of a step. */
+export const webhookQuery = z.strictObject({
+  step: stepId.optional().meta({
+    description:
+      'Id of a step of a pipeline: the webhook that reports that it awaits an approval. By default, the webhook of the end of the job.',
+  }),
+});
+const request = { ...jobRequest, query: webhookQuery };
 
 /** Starts a new delivery of a webhook. Returns the webhook with its latest delivery attempts. */
 async function redeliver(
   { webhooks, webhookRelay }: Pick<Composition, 'webhooks' | 'webhookRelay'>,
   webhook: WebhookRecord,
 ): Promise<z.infer<typeof webhookSchema>> {
-  const { subjectId, organizationId } = webhook;
+  const { subjectId, organizationId, step } = webhook;
   await webhookRelay.redeliver({ subjectId, organizationId });
-  return buildWebhookResponse(webhooks, await findWebhook(webhooks, webhook));
+  const ids = { ...webhook, step: step ?? undefined };
+  return buildWebhookResponse(webhooks, await findWebhook(webhooks, ids));
 }
 
 /** Endpoints that get, redeliver and list webhooks of jobs. */
@@ -84,15 +98,10 @@ export const callerWebhooks = defineSection('Webhooks', {
     request,
     response: dataSchema(webhookSchema),
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'NOT_FOUND'],
-    async handle(call, { reads, webhooks }) {
-      const { id: jobId } = await findJob(call, { reads });
-      const { organizationId } = call.caller;
-      return toData(
-        await buildWebhookResponse(
-          webhooks,
-          await findWebhook(webhooks, { jobId, organizationId }),
-        ),
-      );
+    async handle({ query: { step }, ...call }, { reads, webhooks }) {
+      const { id: jobId, organizationId } = await findJob(call, { reads });
+      const webhook = await findWebhook(webhooks, { jobId, organizationId, step });
+      return toData(await buildWebhookResponse(webhooks, webhook));
     },
   }),
 
@@ -105,13 +114,13 @@ export const callerWebhooks = defineSection('Webhooks', {
     response: dataSchema(webhookSchema),
     responses: { 202: 'The webhook will be delivered again.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'NOT_FOUND', 'JOB_NOT_DONE'],
-    async handle(call, services) {
+    async handle({ query: { step }, ...call }, services) {
       const job = await findJob(call, services);
       const { organizationId } = call.caller;
       const capability = findCapability(job.type);
       if (capability) authorize(call.caller, getRequiredScope(capability));
-      const webhook = await findWebhook(services.webhooks, { jobId: job.id, organizationId });
-      if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
+      const webhook = await findWebhook(services.webhooks, { jobId: job.id, organizationId, step });
+      if (job.status === 'open' && step === undefined) throw new GatewayError('JOB_NOT_DONE');
       return toData(await redeliver(services, webhook));
     },
   }),
@@ -121,7 +130,7 @@ export const callerWebhooks = defineSection('Webhooks', {
     scope: 'studio:read',
     bucket: 'polls',
     summary:
-      'List the webhooks of jobs, newest job first: of its end and, if requested, of its start',
+      'List the webhooks of jobs, newest job first: of its end and, if requested, of its start and of steps that await an approval',
     request: {
       query: z.strictObject({
         state: z

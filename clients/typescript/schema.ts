@@ -616,7 +616,7 @@ export interface paths {
     "/api/v1/webhooks/deliveries": {
         parameters: {};
         /**
-         * List the webhooks of jobs, newest job first: of its end and, if requested, of its start
+         * List the webhooks of jobs, newest job first: of its end and, if requested, of its start and of steps that await an approval
          * @description Scope: `studio:read`.
          */
         get: operations["listWebhookDeliveries"];
@@ -952,6 +952,11 @@ export interface webhooks {
         parameters: {};
         /** A job started: a provider accepted its first call */
         post: operations["startedJobWebhook"];
+    };
+    "studio.job.awaiting_approval": {
+        parameters: {};
+        /** A step of a pipeline waits for a decision */
+        post: operations["awaitingApprovalJobWebhook"];
     };
     "studio.job.completed": {
         parameters: {};
@@ -2000,7 +2005,9 @@ export interface components {
              * @description Event of the job that is reported.
              * @enum {string}
              */
-            event: "started" | "ended";
+            event: "started" | "awaiting_approval" | "ended";
+            /** @description Step that awaits an approval; null for other events. */
+            step: string | null;
             /** Format: uri */
             url: string;
             /** @enum {string} */
@@ -2033,7 +2040,9 @@ export interface components {
              * @description Event of the job that is reported.
              * @enum {string}
              */
-            event: "started" | "ended";
+            event: "started" | "awaiting_approval" | "ended";
+            /** @description Step that awaits an approval; null for other events. */
+            step: string | null;
             /** Format: uri */
             url: string;
             /** @enum {string} */
@@ -3471,13 +3480,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -3543,13 +3552,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -3603,13 +3612,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -3679,13 +3688,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -3745,13 +3754,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -3828,13 +3837,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -3890,13 +3899,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -3952,13 +3961,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4022,13 +4031,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4096,13 +4105,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4171,13 +4180,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4249,13 +4258,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4300,13 +4309,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4375,13 +4384,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4437,13 +4446,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4503,13 +4512,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4571,13 +4580,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -7985,6 +7994,10 @@ export interface operations {
     };
     getJobWebhook: {
         parameters: {
+            query?: {
+                /** @description Id of a step of a pipeline: the webhook that reports that it awaits an approval. By default, the webhook of the end of the job. */
+                step?: string;
+            };
             path: {
                 jobId: string;
             };
@@ -8000,6 +8013,10 @@ export interface operations {
     };
     redeliverJobWebhook: {
         parameters: {
+            query?: {
+                /** @description Id of a step of a pipeline: the webhook that reports that it awaits an approval. By default, the webhook of the end of the job. */
+                step?: string;
+            };
             path: {
                 jobId: string;
             };
@@ -8875,6 +8892,40 @@ export interface operations {
                 "application/json": {
                     /** @constant */
                     type: "studio.job.started";
+                    /** Format: date-time */
+                    timestamp: string;
+                    data: components["schemas"]["Job"];
+                };
+            };
+        };
+        responses: {
+            /** @description The webhook will not be sent again. */
+            410: {
+            };
+            /** @description The webhook was received. */
+            "2XX": {
+            };
+            /** @description The webhook will be sent again later. */
+            default: {
+            };
+        };
+    };
+    awaitingApprovalJobWebhook: {
+        parameters: {
+            header: {
+                /** @description Id of the webhook. It is the same when the webhook is sent again. */
+                "webhook-id": string;
+                /** @description Unix time of this attempt, in seconds. */
+                "webhook-timestamp": string;
+                /** @description `v1,` followed by an HMAC-SHA256 in base64. Several signatures are separated by spaces. */
+                "webhook-signature": string;
+            };
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @constant */
+                    type: "studio.job.awaiting_approval";
                     /** Format: date-time */
                     timestamp: string;
                     data: components["schemas"]["Job"];

@@ -62,11 +62,11 @@ export function createJobActions(deps: JobActionDeps) {
       await record(pool, job, { request, action: 'job.resettled', details: { release } });
       return resettle(job, release, deps);
     },
-    /** Delivers the webhook of an ended job again. @throws GatewayError NOT_FOUND, JOB_NOT_DONE */
-    async redeliver(job: JobRecord, request: JobActionRequest) {
+    /** Delivers the webhook of an ended job or of a step again. @throws GatewayError NOT_FOUND, JOB_NOT_DONE */
+    async redeliver(job: JobRecord, request: JobActionRequest, step?: string) {
       const { id: jobId, organizationId } = job;
-      const { subjectId } = await findWebhook(webhooks, { jobId, organizationId });
-      if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
+      const { subjectId } = await findWebhook(webhooks, { jobId, organizationId, step });
+      if (job.status === 'open' && step === undefined) throw new GatewayError('JOB_NOT_DONE');
       await record(pool, job, { request, action: 'webhook.redelivery_requested' });
       await webhookRelay.redeliver({ subjectId, organizationId });
     },

@@ -56,7 +56,7 @@ export const webhookFields = {
     }),
   webhookEvents: webhookEvents.meta({
     description:
-      'Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.',
+      'Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.',
     example: ['started', 'completed'],
   }),
 };

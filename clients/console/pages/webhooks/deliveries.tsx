@@ -35,15 +35,17 @@ const columns: Column<Webhook>[] = [
   ...deliveryColumns,
   {
     title: 'Action',
-    cell: ({ jobId, event, state }) =>
-      event === 'ended' && <RedeliverButton jobIds={[jobId]} isRunning={state === 'waiting'} />,
+    cell: ({ jobId, event, step, state }) =>
+      event !== 'started' && (
+        <RedeliverButton jobIds={[jobId]} step={step} isRunning={state === 'waiting'} />
+      ),
   },
 ];
 
 type Filter = (typeof filterOptions)[number][0];
 
-const idOf = ({ jobId, event }: Webhook): string =>
-  event === 'ended' ? jobId : `${jobId}-${event}`;
+const idOf = ({ jobId, event, step }: Webhook): string =>
+  event === 'ended' ? jobId : `${jobId}-${event}-${step}`;
 
 function useWebhooks(state: Filter) {
   return usePages({
@@ -80,7 +82,8 @@ export function Deliveries() {
         empty={filter === '' ? 'No webhooks yet' : 'No deliveries match'}
         emptyHint={
           <>
-            Jobs whose request has a <code>webhookUrl</code> send a webhook when they end.
+            Jobs whose request has a <code>webhookUrl</code> send a webhook when they end and when a
+            step waits for you.
           </>
         }
       >

@@ -697,7 +697,8 @@ class WebhookDelivery(TypedDict):
 
 class ListedWebhook(TypedDict):
     jobId: str
-    event: Literal['started', 'ended']
+    event: Literal['started', 'awaiting_approval', 'ended']
+    step: str | None
     url: str
     state: Literal['waiting', 'delivering', 'delivered', 'gone', 'failed']
     attempts: int
@@ -2067,7 +2068,7 @@ ImageGenerateRequest = TypedDict(
         'imageUrls': NotRequired[str | list[str]],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2105,7 +2106,7 @@ ImageEditRequest = TypedDict(
         'maskArea': NotRequired[Literal['white', 'transparent']],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2136,7 +2137,7 @@ ImageUpscaleRequest = TypedDict(
         'persistToStorage': NotRequired[bool],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2171,7 +2172,7 @@ ImageRemoveBackgroundRequest = TypedDict(
         'persistToStorage': NotRequired[bool],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2205,7 +2206,7 @@ ImageBatchRequest = TypedDict(
         'service': NotRequired[str],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2256,7 +2257,7 @@ VideoGenerateRequest = TypedDict(
         'negativePrompt': NotRequired[str],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2287,7 +2288,7 @@ VideoUpscaleRequest = TypedDict(
         'videoUrl': str,
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2321,7 +2322,7 @@ VideoMergeRequest = TypedDict(
         'audioMode': NotRequired[Literal['replace', 'mix']],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2345,7 +2346,7 @@ VoiceoverGenerateRequest = TypedDict(
         'similarityBoost': NotRequired[float],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2386,7 +2387,7 @@ DialogueGenerateRequest = TypedDict(
         'similarityBoost': NotRequired[float],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2432,7 +2433,7 @@ MusicPlanRequest = TypedDict(
         'model_id': NotRequired[Literal['music_v1']],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2455,7 +2456,7 @@ MusicGenerateRequest = TypedDict(
         'mode': NotRequired[Literal['full', 'audio-only']],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2493,7 +2494,7 @@ SfxGenerateRequest = TypedDict(
         'loop': NotRequired[bool],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2523,7 +2524,7 @@ AudioTranscribeRequest = TypedDict(
         'fileName': NotRequired[str],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2585,7 +2586,7 @@ ResumePipelineRequest = TypedDict(
         'maxCredits': NotRequired[float],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -3908,7 +3909,8 @@ class JobTimeline(TypedDict):
 
 class Webhook(TypedDict):
     jobId: str
-    event: Literal['started', 'ended']
+    event: Literal['started', 'awaiting_approval', 'ended']
+    step: str | None
     url: str
     state: Literal['waiting', 'delivering', 'delivered', 'gone', 'failed']
     attempts: int
@@ -4037,7 +4039,7 @@ PipelineRequest = TypedDict(
         'maxCredits': NotRequired[float],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )

@@ -1,0 +1,6 @@
+-- Webhooks of steps that await an approval (activities/record-approval.ts): their subject ids are
+-- `wait_`, the digits of the job id, `_` and the id of the step.
+ALTER TABLE webhook ALTER COLUMN job_id SET EXPRESSION AS (CASE
+  WHEN starts_with(subject_id, 'start_') THEN 'job_' || substr(subject_id, 7)
+  WHEN starts_with(subject_id, 'wait_') THEN 'job_' || substr(subject_id, 6, 32)
+  WHEN starts_with(subject_id, 'job_') THEN subject_id END);
