@@ -4,3 +4,6 @@ ALTER TABLE webhook ALTER COLUMN job_id SET EXPRESSION AS (CASE
   WHEN starts_with(subject_id, 'start_') THEN 'job_' || substr(subject_id, 7)
   WHEN starts_with(subject_id, 'wait_') THEN 'job_' || substr(subject_id, 6, 32)
   WHEN starts_with(subject_id, 'job_') THEN subject_id END);
+
+-- Running items of a bulk job whose jobs await an approval, as last counted by its workflow.
+ALTER TABLE bulk ADD COLUMN awaiting integer NOT NULL DEFAULT 0;
