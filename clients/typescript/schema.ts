@@ -555,6 +555,16 @@ export interface paths {
          */
         get: operations["streamBulk"];
     };
+    "/api/v1/studio/bulk/{bulkId}/decisions": {
+        parameters: {};
+        /**
+         * Approve or reject items that wait for a decision
+         * @description The decision is made for each item, as by the endpoint of a single step, and has a verdict for each. A request that is sent again decides only about items that are not decided yet.
+         *
+         *     Scope: `studio:image`, `studio:video` or `studio:audio`, as each step or item requires.
+         */
+        post: operations["decideBulkItems"];
+    };
     "/api/v1/studio/bulk/{bulkId}/cancel": {
         parameters: {};
         /**
@@ -1449,6 +1459,55 @@ export interface components {
             decision: "reject";
             reason?: string;
         };
+        ItemsApproved: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            decision: "approve";
+            /** @description Indexes of the chosen outputs, by the id of the earlier step. */
+            outputs?: {
+                [key: string]: number;
+            };
+            /** @description Fields that replace those of the body of the step, which is priced anew. */
+            body?: Record<string, never>;
+            /**
+             * @description Ids or indexes of the items, or `all` that await an approval.
+             * @example [
+             *       "sku-1"
+             *     ]
+             */
+            items: "all" | (string | number)[];
+            /**
+             * Format: date-time
+             * @description Only with `"items": "all"`: leaves out items that began to wait at this time or later, which you may not have seen.
+             */
+            awaitingBefore?: string;
+            /** @description Id of the step; may be omitted if only one step of the pipeline has `approve`. */
+            step?: string;
+        };
+        ItemsRejected: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            decision: "reject";
+            reason?: string;
+            /**
+             * @description Ids or indexes of the items, or `all` that await an approval.
+             * @example [
+             *       "sku-1"
+             *     ]
+             */
+            items: "all" | (string | number)[];
+            /**
+             * Format: date-time
+             * @description Only with `"items": "all"`: leaves out items that began to wait at this time or later, which you may not have seen.
+             */
+            awaitingBefore?: string;
+            /** @description Id of the step; may be omitted if only one step of the pipeline has `approve`. */
+            step?: string;
+        };
         /** @description Maximum credits per calendar period in UTC. With `total`, the limit is for the lifetime of the key. */
         KeyLimit: {
             credits: number;
@@ -1562,6 +1621,8 @@ export interface components {
             /** @description Files of the steps whose results the step takes. */
             takes: {
                 step: string;
+                /** @description True if the decision chooses an output. */
+                chosen: boolean;
                 outputs: {
                     /** @description Index by which a decision chooses it. */
                     output: number;
@@ -1900,6 +1961,8 @@ export interface components {
                 total: number;
                 waiting: number;
                 running: number;
+                /** @description Started items that wait for a decision, and hold no place. */
+                awaiting: number;
                 completed: number;
                 failed: number;
                 canceled: number;
@@ -1909,7 +1972,7 @@ export interface components {
             credits: {
                 /** @description Price of all items when they were accepted. */
                 estimated: number;
-                /** @description Maximum charge of the running items. */
+                /** @description Maximum charge of the running and the awaiting items. */
                 reserved: number;
                 charged: number;
                 maxCredits: number | null;
@@ -1939,6 +2002,8 @@ export interface components {
         BulkEstimate: {
             /** @description Maximum charge of all items. */
             credits: number;
+            /** @description Most that is spent before the first decisions; absent if no item waits for one. */
+            creditsBeforeApproval?: number;
             items: number;
             invalid: number;
             /** @description The first 50 invalid items, which were skipped. */
@@ -1957,13 +2022,15 @@ export interface components {
             id: string | null;
             use: string;
             /** @enum {string} */
-            state: "waiting" | "running" | "completed" | "failed" | "canceled";
+            state: "waiting" | "running" | "awaiting_approval" | "completed" | "failed" | "canceled";
             /** @description Number of the attempt; `retry` starts the next one. */
             round: number;
             jobId: string | null;
             price: number;
             /** @description Charged credits. */
             credits: number;
+            /** @description Steps of a pipeline that wait for a decision; empty for other jobs. */
+            awaiting: components["schemas"]["AwaitingStepOutput"][];
             /** @description The same object as `data` of the endpoint; null if the item is not completed. */
             data: {
                 [key: string]: unknown;
@@ -1984,7 +2051,7 @@ export interface components {
             round: number;
             jobId: string | null;
             /** @enum {string} */
-            status: "waiting" | "running" | "completed" | "failed" | "canceled";
+            status: "waiting" | "running" | "awaiting_approval" | "completed" | "failed" | "canceled";
             credits: number;
             /** @description The same object as `data` of the endpoint; null if the item is not completed. */
             data: {
@@ -1998,6 +2065,26 @@ export interface components {
             } | null;
             /** @description As `cursor`, returns the results after this one. */
             cursor: string;
+        };
+        BulkDecisions: {
+            /** @description Number of items for which the decision counts. */
+            decided: number;
+            /** @description Number of chosen items that this request had no time for. Send the same request again. */
+            remaining: number;
+            items: components["schemas"]["DecidedItem"][];
+        };
+        DecidedItem: {
+            index: number;
+            id: string | null;
+            jobId: string | null;
+            /** @description True if the same decision was made before. */
+            replayed: boolean;
+            /** @description Reason why the decision does not count; null if it counts. */
+            error: {
+                /** @enum {string} */
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                message: string;
+            } | null;
         };
         Webhook: {
             jobId: string;
@@ -2382,6 +2469,8 @@ export interface components {
             /** @description Files of the steps whose results the step takes. */
             takes: {
                 step: string;
+                /** @description True if the decision chooses an output. */
+                chosen: boolean;
                 outputs: {
                     /** @description Index by which a decision chooses it. */
                     output: number;
@@ -4897,6 +4986,12 @@ export interface components {
             hasMore: boolean;
             nextCursor: string | null;
         };
+        DecideBulkItemsRequest: components["schemas"]["ItemsApproved"] | components["schemas"]["ItemsRejected"];
+        DecideBulkItemsAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["BulkDecisions"];
+        };
         CancelBulkRequest: {
             /**
              * @default waiting
@@ -5905,7 +6000,7 @@ export interface components {
             round: number;
             jobId: string | null;
             /** @enum {string} */
-            status: "waiting" | "running" | "completed" | "failed" | "canceled";
+            status: "waiting" | "running" | "awaiting_approval" | "completed" | "failed" | "canceled";
             credits: number;
             error: {
                 /** @enum {string} */
@@ -7693,6 +7788,8 @@ export interface operations {
                                 total: number;
                                 waiting: number;
                                 running: number;
+                                /** @description Started items that wait for a decision, and hold no place. */
+                                awaiting: number;
                                 completed: number;
                                 failed: number;
                                 canceled: number;
@@ -7702,7 +7799,7 @@ export interface operations {
                             credits: {
                                 /** @description Price of all items when they were accepted. */
                                 estimated: number;
-                                /** @description Maximum charge of the running items. */
+                                /** @description Maximum charge of the running and the awaiting items. */
                                 reserved: number;
                                 charged: number;
                                 maxCredits: number | null;
@@ -7855,7 +7952,7 @@ export interface operations {
     listBulkItems: {
         parameters: {
             query?: {
-                state?: "waiting" | "running" | "completed" | "failed" | "canceled";
+                state?: "waiting" | "running" | "awaiting_approval" | "completed" | "failed" | "canceled";
                 limit?: number;
                 cursor?: string;
             };
@@ -7908,6 +8005,26 @@ export interface operations {
                         event: "bulk";
                         data: string;
                     };
+                };
+            };
+        };
+    };
+    decideBulkItems: {
+        parameters: {
+            path: {
+                bulkId: string;
+            };
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DecideBulkItemsRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["DecideBulkItemsAnswer"];
                 };
             };
         };

@@ -33,7 +33,12 @@ import { capabilities } from '../capabilities/capability-registry.ts';
 import { fitsIntoPlan, stepBody, tooLongForPlan } from '../capabilities/request-fields.ts';
 import { requestOf } from '../executions/keeper.ts';
 import { loadDocuments, type JobOverview, type JobReads } from '../jobs/job-reads.ts';
-import { findApproval, listFiles, listFollowing } from '../pipelines/approval-view.ts';
+import {
+  findApproval,
+  listFiles,
+  listFollowing,
+  readStepBody,
+} from '../pipelines/approval-view.ts';
 import type { TakenStep } from '../pipelines/references.ts';
 import { takeStep, withTaken } from '../pipelines/resume.ts';
 import type { PricingServices } from './estimates.ts';
@@ -178,11 +183,12 @@ async function send(
 /** Builds the body with which a step runs, and plans it if the caller changes it. */
 async function approve(call: WaitingCall, services: DecisionServices): Promise<Approved> {
   const { job, step, decision } = call;
-  const sent = Array.isArray(job.request['steps']) ? job.request['steps'].map(asRecord) : [];
-  // oxlint-disable-next-line no-unsafe-type-assertion -- stored requests are JSON
-  const stored = asRecord(sent.find(({ id }) => id === step.id)?.['body']) as JsonObject;
-  const { body, outputs } = chooseOutputs({ ...stored, ...decision.body }, call);
+  const { body, outputs } = chooseOutputs(
+    { ...readStepBody(job, step.id), ...decision.body },
+    call,
+  );
   if (!decision.body) return { outputs, body };
+  const sent = Array.isArray(job.request['steps']) ? job.request['steps'].map(asRecord) : [];
   const steps = sent.map((other) => (other['id'] === step.id ? { ...other, body } : other));
   if (!fitsIntoPlan(steps)) {
     const message = `${tooLongForPlan} together with the other steps`;

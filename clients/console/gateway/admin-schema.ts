@@ -438,6 +438,8 @@ export interface components {
             /** @description Files of the steps whose results the step takes. */
             takes: {
                 step: string;
+                /** @description True if the decision chooses an output. */
+                chosen: boolean;
                 outputs: {
                     /** @description Index by which a decision chooses it. */
                     output: number;

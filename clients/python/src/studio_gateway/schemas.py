@@ -279,6 +279,23 @@ class StepRejected(TypedDict):
     reason: NotRequired[str]
 
 
+class ItemsApproved(TypedDict):
+    decision: Literal['approve']
+    outputs: NotRequired[dict[str, int]]
+    body: NotRequired[dict[str, Any]]
+    items: Literal['all'] | list[str | int]
+    awaitingBefore: NotRequired[str]
+    step: NotRequired[str]
+
+
+class ItemsRejected(TypedDict):
+    decision: Literal['reject']
+    reason: NotRequired[str]
+    items: Literal['all'] | list[str | int]
+    awaitingBefore: NotRequired[str]
+    step: NotRequired[str]
+
+
 class KeyLimit(TypedDict):
     credits: float
     per: Literal['day', 'week', 'month', 'total']
@@ -335,6 +352,7 @@ class AwaitingStepTakeOutput(TypedDict):
 
 class AwaitingStepTake(TypedDict):
     step: str
+    chosen: bool
     outputs: list[AwaitingStepTakeOutput]
 
 
@@ -596,6 +614,7 @@ class BulkJobCounts(TypedDict):
     total: int
     waiting: int
     running: int
+    awaiting: int
     completed: int
     failed: int
     canceled: int
@@ -644,6 +663,7 @@ class BulkEstimateUs(TypedDict):
 
 class BulkEstimate(TypedDict):
     credits: float
+    creditsBeforeApproval: NotRequired[float]
     items: int
     invalid: int
     invalidItems: list[BulkEstimateInvalidItem]
@@ -652,21 +672,6 @@ class BulkEstimate(TypedDict):
 
 class BulkItemError(JobError):
     pass
-
-
-class BulkItem(TypedDict):
-    index: int
-    id: str | None
-    use: str
-    state: Literal['waiting', 'running', 'completed', 'failed', 'canceled']
-    round: int
-    jobId: str | None
-    price: float
-    credits: float
-    data: dict[str, Any] | None
-    error: BulkItemError | None
-    startedAt: str | None
-    endedAt: str | None
 
 
 class BulkResultError(JobError):
@@ -678,11 +683,24 @@ class BulkResult(TypedDict):
     index: int
     round: int
     jobId: str | None
-    status: Literal['waiting', 'running', 'completed', 'failed', 'canceled']
+    status: Literal['waiting', 'running', 'awaiting_approval', 'completed', 'failed', 'canceled']
     credits: float
     data: dict[str, Any] | None
     error: BulkResultError | None
     cursor: str
+
+
+class DecidedItemError(TypedDict):
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'BULK_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'CHAT_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'BULK_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'NOT_AWAITING', 'ALREADY_DECIDED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'JOBS_MAX_REACHED', 'BULK_LIMIT_REACHED', 'WINDOW_EXHAUSTED', 'PRICE_LIMIT_EXCEEDED', 'SKIPPED', 'APPROVAL_REJECTED', 'APPROVAL_TIMEOUT', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    message: str
+
+
+class DecidedItem(TypedDict):
+    index: int
+    id: str | None
+    jobId: str | None
+    replayed: bool
+    error: DecidedItemError | None
 
 
 class WebhookDelivery(TypedDict):
@@ -899,6 +917,7 @@ class AwaitingStepOutputTakeOutput(AwaitingStepTakeOutput):
 
 class AwaitingStepOutputTake(TypedDict):
     step: str
+    chosen: bool
     outputs: list[AwaitingStepOutputTakeOutput]
 
 
@@ -2788,11 +2807,7 @@ class GetBulkAnswer(TypedDict):
     data: BulkJob
 
 
-class ListBulkItemsAnswer(TypedDict):
-    success: Literal[True]
-    data: list[BulkItem]
-    hasMore: bool
-    nextCursor: str | None
+DecideBulkItemsRequest: TypeAlias = ItemsApproved | ItemsRejected
 
 
 class CancelBulkRequest(TypedDict):
@@ -3739,7 +3754,7 @@ class BulkResultFields(TypedDict):
     index: int
     round: int
     jobId: str | None
-    status: Literal['waiting', 'running', 'completed', 'failed', 'canceled']
+    status: Literal['waiting', 'running', 'awaiting_approval', 'completed', 'failed', 'canceled']
     credits: float
     error: BulkResultFieldsError | None
     cursor: str
@@ -3905,6 +3920,28 @@ class JobTimeline(TypedDict):
     why: str
     outcomeUnknown: bool
     steps: list[JobStep]
+
+
+class BulkItem(TypedDict):
+    index: int
+    id: str | None
+    use: str
+    state: Literal['waiting', 'running', 'awaiting_approval', 'completed', 'failed', 'canceled']
+    round: int
+    jobId: str | None
+    price: float
+    credits: float
+    awaiting: list[AwaitingStepOutput]
+    data: dict[str, Any] | None
+    error: BulkItemError | None
+    startedAt: str | None
+    endedAt: str | None
+
+
+class BulkDecisions(TypedDict):
+    decided: int
+    remaining: int
+    items: list[DecidedItem]
 
 
 class Webhook(TypedDict):
@@ -4075,6 +4112,18 @@ class DecideStepAnswer(GetJobAnswer):
 
 class CancelJobAnswer(GetJobAnswer):
     pass
+
+
+class ListBulkItemsAnswer(TypedDict):
+    success: Literal[True]
+    data: list[BulkItem]
+    hasMore: bool
+    nextCursor: str | None
+
+
+class DecideBulkItemsAnswer(TypedDict):
+    success: Literal[True]
+    data: BulkDecisions
 
 
 class GetJobWebhookAnswer(TypedDict):
