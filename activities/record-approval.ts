@@ -13,6 +13,7 @@ import { toJobStep } from './reserve.ts';
 interface Services {
   pool: DatabasePool;
   webhooks: Pick<Webhooks, 'createForStep'>;
+  publicBaseUrl: string;
 }
 
 const endRow = z.object({ isOpen: z.boolean(), end: z.custom<ApprovalEnd>().nullable() });
@@ -31,7 +32,7 @@ const settled = {
  * nothing, and a recorded end stays.
  */
 export async function recordApproval(
-  { pool, webhooks }: Services,
+  { pool, webhooks, publicBaseUrl }: Services,
   event: ApprovalEvent,
 ): Promise<RecordedApproval> {
   const { jobId, stepId, change } = event;
@@ -43,7 +44,7 @@ export async function recordApproval(
     FROM job WHERE id = ${jobId}`);
   const end = row?.end ?? (row?.isOpen ? null : settled);
   const webhookId = end ? null : await webhooks.createForStep(jobId, stepId);
-  return { end, webhookId };
+  return { end, webhookId, jobUrl: `${publicBaseUrl}/console/jobs/${jobId}` };
 }
 
 async function recordBegin(

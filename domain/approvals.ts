@@ -44,6 +44,8 @@ export interface ApprovalEnd extends NonNullable<StepApproval['end']> {
 export interface RecordedApproval {
   end: ApprovalEnd | null;
   webhookId: string | null;
+  /** Page of the job in the console. */
+  jobUrl: string;
 }
 
 /** Beginning or end of the wait of a step. */

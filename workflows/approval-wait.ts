@@ -84,14 +84,14 @@ export async function awaitApproval(
       activities.recordApproval(event),
     );
   };
-  let { end, webhookId } = await record({ kind: 'begin', outputs });
+  let { end, webhookId, jobUrl } = await record({ kind: 'begin', outputs });
   if (!end) {
     const wait: Wait = { isOver: false, decision: null, isRecorded: false };
     job.waits.set(step.id, wait);
     informBulk(job);
     if (webhookId) await startWebhookDelivery(plan, webhookId);
     while (!end) {
-      const own = await awaitEnd(job, { step, wait, untilMs: times.untilMs });
+      const own = await awaitEnd(job, { step, wait, jobUrl, untilMs: times.untilMs });
       const body = wait.decision?.body ?? null;
       // A workflow that was reset while it waited finds the decision in the row once it is signaled.
       const recorded = await record(
@@ -111,11 +111,16 @@ export async function awaitApproval(
 /** Waits for a decision, for the end of the time or for a cancellation. Returns null after a signal `checkNow`. */
 async function awaitEnd(
   { progress, signals }: RunningJob,
-  { step, wait, untilMs }: { step: PipelineStep; wait: Wait; untilMs: number },
+  {
+    step,
+    wait,
+    jobUrl,
+    untilMs,
+  }: { step: PipelineStep; wait: Wait; jobUrl: string; untilMs: number },
 ): Promise<ApprovalEnd | null> {
   const { checkRequests } = signals;
   const summary = `awaiting approval until ${new Date(untilMs).toISOString()}`;
-  progress.setCallPhase(step.calls[0], summary);
+  progress.setCallPhase(step.calls[0], `${summary}: ${jobUrl}`);
   const isSignaled = await condition(
     () =>
       wait.decision !== null || signals.cancelRequested || signals.checkRequests > checkRequests,

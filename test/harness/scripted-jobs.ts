@@ -134,6 +134,7 @@ const successes: { [Verb in Name]: Activities[Verb] } = {
   recordApproval: async ({ change }) => ({
     end: change.kind === 'end' ? change.end : null,
     webhookId: null,
+    jobUrl: 'https://gateway.example/console/jobs/job',
   }),
   assemble: async ({ callIndex }) => makeOutputs(callIndex),
   charge: async ({ chargeMicro }) => ({

@@ -87,7 +87,7 @@ describe('a step with approve', () => {
     const progress = await gateway.getWorkflow(job.jobId).query<{ calls: object[] }>('progress');
     expect(progress.calls[1]).toMatchObject({
       step: 'film',
-      phase: `awaiting approval until ${waiting?.until}`,
+      phase: `awaiting approval until ${waiting?.until}: ${gateway.url}/console/jobs/${job.jobId}`,
     });
 
     const body = { decision: 'approve', outputs: { art: 2 } };
