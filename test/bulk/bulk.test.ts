@@ -15,7 +15,6 @@ const commands = [
   '/studio/bulk/x/pause',
   '/studio/bulk/x/resume',
   '/studio/bulk/x/retry',
-  '/studio/bulk/x/decisions',
 ];
 interface Body<Data = BulkResource> {
   data: Data;
@@ -438,7 +437,7 @@ describe('items that await an approval', () => {
   const approve = { decision: 'approve', outputs: { art: 1 } };
   const reject = { decision: 'reject', reason: 'too dark' };
   const decide = (bulkId: string, body: object, key?: string) =>
-    gateway.call<Body<Decisions>>(`${path}/${bulkId}/decisions`, {
+    gateway.call<Body<Decisions>>(`/api/v1/studio/bulk/${bulkId}/decisions`, {
       body,
       ...(key !== undefined && { key }),
     });

@@ -574,7 +574,7 @@ const bulk: Fault[] = [
   {
     name: 'a bulk job that continues as new forgets its running jobs',
     file: 'workflows/studio-bulk.ts',
-    original: 'if (running > live.size || state.hasMore',
+    original: 'if (busy > listBusy(run).length || state.hasMore',
     planted: 'if (state.hasMore',
     tests: [bulkRecovery],
   },
@@ -602,9 +602,23 @@ const bulk: Fault[] = [
   {
     name: 'an item starts although its bulk job was paused meanwhile',
     file: bulkSql,
-    original: "EXIT WHEN b.status <> 'in_progress' OR b.running >= b.concurrency;",
-    planted: 'EXIT WHEN b.running >= b.concurrency;',
+    original: "EXIT WHEN b.status <> 'in_progress' OR b.running - b.awaiting >= b.concurrency;",
+    planted: 'EXIT WHEN b.running - b.awaiting >= b.concurrency;',
     tests: [bulkBudget],
+  },
+  {
+    name: 'an item that awaits an approval holds a place of its bulk job',
+    file: bulkSql,
+    original: 'b.concurrency - b.running + b.awaiting)))',
+    planted: 'b.concurrency - b.running)))',
+    tests: ['test/bulk/bulk.test.ts'],
+  },
+  {
+    name: 'items that await approvals keep a bulk job from pausing without credits',
+    file: bulkSql,
+    original: 'EXIT WHEN b.running > b.awaiting;',
+    planted: 'EXIT WHEN b.running > 0;',
+    tests: ['test/bulk/bulk.test.ts'],
   },
   {
     name: 'results of a bulk job lack one between two portions',
@@ -730,6 +744,27 @@ const pipelines: Fault[] = [
     original: 'deadline_at = deadline_at + ',
     planted: 'deadline_at = deadline_at + 0 * ',
     tests: [approvalJourneys],
+  },
+  {
+    name: 'a workflow that is reset waits again for a decision that is recorded',
+    file: 'activities/record-approval.ts',
+    original: 'const end = row?.end ?? (row?.isOpen ? null : settled);',
+    planted: 'const end = row?.isOpen && row.end ? row.end : null;',
+    tests: ['test/workflows/deploys.slow.test.ts'],
+  },
+  {
+    name: 'a step that awaits an approval is reported although other events were chosen',
+    file: 'webhooks/webhooks.ts',
+    original: "AND 'awaiting_approval' = ANY (w.events)",
+    planted: '',
+    tests: ['test/webhooks/webhook-events.test.ts'],
+  },
+  {
+    name: 'a resumed pipeline numbers only the outputs that were delivered',
+    file: 'studio/pipelines/resume.ts',
+    original: 'files: step.outputs,',
+    planted: 'files: step.outputs.filter((output) => findArtifact(output)),',
+    tests: [resumedPipelines],
   },
   {
     name: 'a resumed pipeline pays again for the results that it takes over',
