@@ -4,7 +4,7 @@
  * a day. Pipelines and bulk jobs are killed on every day.
  */
 import { setTimeout as sleep } from 'node:timers/promises';
-import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { runBulkRound } from '../faults/bulk-round.ts';
 import {
   audit,
@@ -90,14 +90,15 @@ it('pipelines await their decisions, and run once, although each process is kill
     const { data } = (await answer.json()) as { data?: Job };
     return { status: answer.status, data: data ?? null };
   };
-  // Requests fail while a process is away.
+  // Requests fail while a process is away, and for as long as Temporal takes to give its tasks to another.
+  const waiting = { timeout: 120_000, interval: 100 };
   const patiently = (path: string, body?: object): Promise<Job> =>
-    untilHolds(async () => {
+    vi.waitFor(async () => {
       const { status, data } = await request(path, body).catch(() => ({ status: 0, data: null }));
       expect(status).toBeLessThan(300);
       expect(data).not.toBeNull();
       return data as Job;
-    });
+    }, waiting);
   const steps = [
     { id: 'art', use: 'image/generate', body: { prompt: 'a lamp', numImages: 2 } },
     {

@@ -20,6 +20,19 @@ const start = (prompt: string, path: string, webhookEvents: string[], fields: ob
     ...fields,
   });
 
+/** Sets a delivered webhook back as if its workflow could not be started, and lets the sweeper resume it. */
+async function resumeDelivery(subjectId: string): Promise<void> {
+  const { services, client } = gateway.api;
+  // A delivery is recorded before its workflow has ended.
+  await client.workflow.getHandle(`${subjectId}-webhook`).result();
+  await gateway.database.query(
+    `UPDATE webhook SET state = 'delivering', attempts_before = attempts, overdue_at = now()
+     WHERE subject_id = $1`,
+    [subjectId],
+  );
+  await createRelays(services, client, gateway.config).webhookRelay.resume();
+}
+
 describe('a webhook with the event started', () => {
   it('reports the start once, while the job runs, and then the end', async () => {
     const jobId = await start('[[slow:600ms]] an early heron', '/both', ['started', 'completed']);
@@ -115,14 +128,7 @@ describe('a webhook that reports only the start', () => {
     expect(second?.headers['webhook-id']).toBe(first?.headers['webhook-id']);
     await expect.poll(async () => (await readWebhook(jobId)).body.data.state).toBe('delivered');
 
-    // Like a redelivery whose workflow could not be started.
-    await gateway.database.query(
-      `UPDATE webhook SET state = 'delivering', attempts_before = attempts, overdue_at = now()
-       WHERE job_id = $1`,
-      [jobId],
-    );
-    const { services, client } = gateway.api;
-    await createRelays(services, client, gateway.config).webhookRelay.resume();
+    await resumeDelivery(jobId.replace('job_', 'start_'));
     await gateway.receiver.untilReceived('/start-only', 3);
   });
 
@@ -188,14 +194,7 @@ describe('a webhook about a step that awaits an approval', () => {
     const other = await gateway.call(`${at}?step=art`);
     expect(other).toMatchObject({ status: 404, body: { error: 'NOT_FOUND' } });
 
-    // A delivery whose workflow could not be started, as the sweeper finds it.
-    await gateway.database.query(
-      `UPDATE webhook SET state = 'delivering', attempts_before = attempts, overdue_at = now()
-       WHERE subject_id = $1`,
-      [`${jobId.replace('job_', 'wait_')}_cut-out`],
-    );
-    const { services, client } = gateway.api;
-    await createRelays(services, client, gateway.config).webhookRelay.resume();
+    await resumeDelivery(`${jobId.replace('job_', 'wait_')}_cut-out`);
     const [, second] = await gateway.receiver.untilReceived('/waits', 2);
     expect(second?.headers['webhook-id']).toBe(first?.headers['webhook-id']);
 
