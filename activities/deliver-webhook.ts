@@ -9,7 +9,7 @@ import { isId } from '../domain/ids.ts';
 import { isoTime } from '../domain/json.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import type { Outbound } from '../platform/outbound.ts';
-import { findStartedJobId } from '../domain/job-contract.ts';
+import { eventIdOf, findStartedJobId } from '../domain/job-contract.ts';
 import type { JobRecord } from '../domain/job-record.ts';
 import { parseRetryAfter } from '../providers/error-responses.ts';
 import type { AccountNotices } from '../webhooks/notices.ts';
@@ -101,15 +101,18 @@ function createAttemptFailure({ outcome, status, error }: SendResult, retryInMs:
   });
 }
 
-async function readEvent(deps: DeliveryDeps, ids: WebhookIds): Promise<WebhookEvent> {
-  if (isId('notice', ids.subjectId)) {
-    const { type, createdAtMs, data } = await deps.accountNotices.read(ids.subjectId);
+async function readEvent(
+  deps: DeliveryDeps,
+  organizationId: string,
+  eventId: string,
+): Promise<WebhookEvent> {
+  if (isId('notice', eventId)) {
+    const { type, createdAtMs, data } = await deps.accountNotices.read(eventId);
     return { type, timestamp: isoTime(createdAtMs), data };
   }
-  if (isId('bulkEvent', ids.subjectId))
-    return deps.readBulkEvent(ids.organizationId, ids.subjectId);
-  const startedJobId = findStartedJobId(ids.subjectId);
-  const job = await deps.readJob(ids.organizationId, startedJobId ?? ids.subjectId);
+  if (isId('bulkEvent', eventId)) return deps.readBulkEvent(organizationId, eventId);
+  const startedJobId = findStartedJobId(eventId);
+  const job = await deps.readJob(organizationId, startedJobId ?? eventId);
   assert(job, 'cannot send a webhook for a job that does not exist');
   const data = await deps.showJob(job);
   if (startedJobId !== null) {
@@ -124,9 +127,12 @@ async function readEvent(deps: DeliveryDeps, ids: WebhookIds): Promise<WebhookEv
 }
 
 async function buildMessage(deps: DeliveryDeps, ids: WebhookIds): Promise<WebhookMessage> {
-  const event = await readEvent(deps, ids);
+  const { subjectId, organizationId } = ids;
+  const eventId = eventIdOf(subjectId);
+  const event = await readEvent(deps, organizationId, eventId);
   // All attempts to report an event have the same message id, so that receivers can discard
   // duplicates.
-  const id = `msg_${ids.subjectId.replace(/^(job|ntc|evt)_/, '')}`;
-  return signMessage(deps.signingSecrets, ids.organizationId, { id, event });
+  const id = `msg_${eventId.replace(/^(job|ntc|evt)_/, '')}`;
+  const endpointId = subjectId.slice(eventId.length + 1);
+  return signMessage(deps.signingSecrets, endpointId || organizationId, { id, event });
 }

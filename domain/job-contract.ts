@@ -137,6 +137,14 @@ export function findStartedJobId(subjectId: string): string | null {
   return subjectId.startsWith('start_') ? subjectId.replace(/^start_/, 'job_') : null;
 }
 
+/**
+ * Returns the id of the event that a webhook reports. The `subjectId` of a webhook to a webhook
+ * endpoint is this id, a dot and the id of the endpoint.
+ */
+export function eventIdOf(subjectId: string): string {
+  return subjectId.replace(/\..*/, '');
+}
+
 /** Returns the id of the workflow that delivers a webhook. */
 export function deliveryWorkflowId(subjectId: string): string {
   return `${subjectId}-webhook`;
@@ -146,7 +154,8 @@ export function deliveryWorkflowId(subjectId: string): string {
 export interface WebhookDelivery {
   /**
    * Id of the event that the webhook reports. End of a job: the job id. Start of a job: the result
-   * of `startSubjectId`. Account notice: the id of the notice.
+   * of `startSubjectId`. Account notice: the id of the notice. A webhook to a webhook endpoint has
+   * the id of the endpoint after it (`eventIdOf`).
    */
   subjectId: string;
   organizationId: string;

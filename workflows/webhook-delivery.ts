@@ -15,6 +15,7 @@ import type { Activities } from '../activities/index.ts';
 import {
   type WebhookDelivery,
   deliveryWorkflowId,
+  eventIdOf,
   startSubjectId,
   webhookDeliveryType,
 } from '../domain/job-contract.ts';
@@ -59,14 +60,18 @@ export function createStartReport(plan: JobPlan): () => Promise<void> {
 }
 
 /**
- * Starts the delivery of a webhook, by default of the one that reports the end of the job. Waits
- * until the child workflow has started, because Temporal discards it if its parent ends first. If
- * the delivery about the end of a job cannot be started, the sweeper starts it later.
+ * Starts the deliveries of the webhooks that report an event, by default the end of the job. Waits
+ * until the child workflows have started, because Temporal discards them if their parent ends first.
+ * If a delivery about the end of a job cannot be started, the sweeper starts it later.
  */
-export async function startWebhookDelivery(plan: JobPlan, subjectId = plan.jobId): Promise<void> {
+export async function startWebhookDelivery(plan: JobPlan, eventId = plan.jobId): Promise<void> {
   if (!plan.webhook) return;
   const { organizationId } = plan;
-  await deliverWebhook({ organizationId, subjectId, webhookTaskQueue: plan.webhook.taskQueue });
+  const { taskQueue: webhookTaskQueue, subjectIds = [eventId] } = plan.webhook;
+  const reporting = subjectIds.filter((subjectId) => eventIdOf(subjectId) === eventId);
+  await Promise.all(
+    reporting.map((subjectId) => deliverWebhook({ organizationId, subjectId, webhookTaskQueue })),
+  );
 }
 
 /** Starts the delivery of a webhook. If that fails, the sweeper starts it later. */

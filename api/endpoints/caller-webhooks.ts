@@ -12,9 +12,8 @@ import { idPattern } from '../../domain/ids.ts';
 import { toResponse } from '../../domain/json.ts';
 import { getRequiredScope } from '../../studio/capabilities/capability.ts';
 import { findCapability } from '../../studio/pipelines/job-kinds.ts';
-import type { Composition } from '../composition.ts';
 import { authorize } from '../../identity/access.ts';
-import { responseSchema, toData, toPage, dataSchema, pageSchema } from './fields.ts';
+import { responseSchema, toData, toPage, dataSchema, idField, pageSchema } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 import { findJob, jobPath as path, jobRequest as request } from './studio-jobs.ts';
 
@@ -60,19 +59,11 @@ export const listedWebhook = webhookSummary
 export const webhookCursor = z
   .string()
   .regex(
-    new RegExp(idPattern('job').source.replace('job', '(?:job|start)')),
+    new RegExp(
+      `${idPattern('job').source.replace('job', '(?:job|start)').slice(0, -1)}(?:\\.${idPattern('webhookEndpoint').source.slice(1, -1)})?$`,
+    ),
     'must be the `nextCursor` of a page',
   );
-
-/** Starts a new delivery of a webhook. Returns the webhook with its latest delivery attempts. */
-async function redeliver(
-  { webhooks, webhookRelay }: Pick<Composition, 'webhooks' | 'webhookRelay'>,
-  webhook: WebhookRecord,
-): Promise<z.infer<typeof webhookSchema>> {
-  const { subjectId, organizationId } = webhook;
-  await webhookRelay.redeliver({ subjectId, organizationId });
-  return buildWebhookResponse(webhooks, await findWebhook(webhooks, webhook));
-}
 
 /** Endpoints that get, redeliver and list webhooks of jobs. */
 export const callerWebhooks = defineSection('Webhooks', {
@@ -81,6 +72,8 @@ export const callerWebhooks = defineSection('Webhooks', {
     scope: 'studio:read',
     bucket: 'polls',
     summary: 'Get the webhook of a job and its delivery attempts',
+    description:
+      'If several webhook endpoints receive the end of the job, the answer contains one of its webhooks: one that was not delivered, if there is one.',
     request,
     response: dataSchema(webhookSchema),
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'NOT_FOUND'],
@@ -99,7 +92,7 @@ export const callerWebhooks = defineSection('Webhooks', {
   redeliverJobWebhook: defineEndpoint({
     route: `POST ${path}/:jobId/webhook/redeliver`,
     scope: 'studio:read',
-    summary: 'Deliver the webhook of a job again',
+    summary: 'Deliver the webhooks of a job again',
     description: 'The key also needs the scope of the job’s endpoint, for example `studio:image`.',
     request,
     response: dataSchema(webhookSchema),
@@ -110,9 +103,12 @@ export const callerWebhooks = defineSection('Webhooks', {
       const { organizationId } = call.caller;
       const capability = findCapability(job.type);
       if (capability) authorize(call.caller, getRequiredScope(capability));
-      const webhook = await findWebhook(services.webhooks, { jobId: job.id, organizationId });
+      const { webhooks, webhookRelay } = services;
+      const ids = { jobId: job.id, organizationId };
+      await findWebhook(webhooks, ids);
       if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
-      return toData(await redeliver(services, webhook));
+      await webhookRelay.redeliver(ids);
+      return toData(await buildWebhookResponse(webhooks, await findWebhook(webhooks, ids)));
     },
   }),
 
@@ -131,14 +127,17 @@ export const callerWebhooks = defineSection('Webhooks', {
             description:
               'Return only webhooks in this delivery state. `failing` matches every webhook whose last delivery attempt failed.',
           }),
+        endpointId: idField('webhookEndpoint').optional().meta({
+          description: 'Return only webhooks that this webhook endpoint receives.',
+        }),
         limit: z.coerce.number().int().min(1).max(100).default(20),
         cursor: webhookCursor.optional(),
       }),
     },
     response: pageSchema(listedWebhook),
-    async handle({ caller, query: { state, limit, cursor } }, { webhooks }) {
+    async handle({ caller, query: { state, endpointId, limit, cursor } }, { webhooks }) {
       const { organizationId } = caller;
-      const filter = { organizationId, state, beforeId: cursor, limit: limit + 1 };
+      const filter = { organizationId, endpointId, state, beforeId: cursor, limit: limit + 1 };
       const rows = await webhooks.list(filter);
       return toPage(rows, {
         limit,

@@ -62,13 +62,13 @@ export function createJobActions(deps: JobActionDeps) {
       await record(pool, job, { request, action: 'job.resettled', details: { release } });
       return resettle(job, release, deps);
     },
-    /** Delivers the webhook of an ended job again. @throws GatewayError NOT_FOUND, JOB_NOT_DONE */
+    /** Delivers the webhooks of an ended job again. @throws GatewayError NOT_FOUND, JOB_NOT_DONE */
     async redeliver(job: JobRecord, request: JobActionRequest) {
       const { id: jobId, organizationId } = job;
-      const { subjectId } = await findWebhook(webhooks, { jobId, organizationId });
+      await findWebhook(webhooks, { jobId, organizationId });
       if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
       await record(pool, job, { request, action: 'webhook.redelivery_requested' });
-      await webhookRelay.redeliver({ subjectId, organizationId });
+      await webhookRelay.redeliver({ jobId, organizationId });
     },
     /**
      * Refunds charged credits of a job, by default all that are left.
