@@ -59,12 +59,12 @@ export interface EndpointIds {
 const columns = sql.fragment`id AS "endpointId", url, events, description, paused, delivered, failed,
   last_status AS "lastStatus", last_error AS "lastError", last_delivered_at AS "lastDeliveredAtMs",
   failing_since AS "failingSinceMs", created_at AS "createdAtMs", updated_at AS "updatedAtMs"`;
+const owned = ({ organizationId, endpointId }: EndpointIds) =>
+  sql.fragment`id = ${endpointId} AND organization_id = ${organizationId}`;
 const countRow = z.object({ count: z.int() });
 
 /** Creates the functions that manage endpoints. `connection` is a pool or an open transaction. */
 export function createWebhookEndpoints(connection: CommonQueryMethods) {
-  const owned = ({ organizationId, endpointId }: EndpointIds) =>
-    sql.fragment`id = ${endpointId} AND organization_id = ${organizationId}`;
   return {
     /** Lists the endpoints of an organization, newest first. */
     list: (organizationId: string): Promise<readonly WebhookEndpoint[]> =>

@@ -13,7 +13,7 @@ import {
 import { forEachIsolated, type IsolationReport } from '../platform/background.ts';
 import type { Logger } from '../platform/logger.ts';
 import { callTemporal } from '../platform/temporal.ts';
-import type { DueWebhook, JobIds, WebhookIds, Webhooks } from './webhooks.ts';
+import type { DueWebhook, WebhookChoice, WebhookIds, Webhooks } from './webhooks.ts';
 
 interface RelayDeps {
   client: Client;
@@ -28,7 +28,7 @@ export interface WebhookRelay {
    * Starts new deliveries of a job's webhooks with the full number of attempts. Replaces deliveries
    * that are in progress.
    */
-  redeliver: (job: JobIds) => Promise<void>;
+  redeliver: (job: WebhookChoice) => Promise<void>;
   /**
    * Starts the deliveries of due webhooks that no workflow seems to deliver. Returns how many were
    * started and how many failed.

@@ -105,6 +105,9 @@ export interface WebhookIds {
 /** Identifies a job. */
 export type JobIds = Pick<WebhookRecord, 'jobId' | 'organizationId'>;
 
+/** Chooses webhooks of a job: all, or those that one endpoint receives. */
+export type WebhookChoice = JobIds & { endpointId?: string | null | undefined };
+
 /** Webhook that a request specifies. If `events` is not set, it only reports the end of the job. */
 export interface RequestedWebhook {
   url: string;
@@ -161,7 +164,12 @@ const unrequestedEnd = sql.fragment`SELECT FROM job j WHERE j.id = split_part(we
 
 /** Creates the functions that read and write webhooks in the database. */
 export function createWebhooks(pool: DatabasePool) {
-  return { ...createRegistry(pool), ...createAttemptWrites(pool), ...createReads(pool) };
+  return {
+    ...createRegistry(pool),
+    ...createAttemptWrites(pool),
+    ...createDueReads(pool),
+    ...createReads(pool),
+  };
 }
 export type Webhooks = ReturnType<typeof createWebhooks>;
 
@@ -280,26 +288,9 @@ function createAttemptWrites(pool: DatabasePool) {
   };
 }
 
-function createReads(pool: DatabasePool) {
+/** Functions of the relay (webhooks/relay.ts). */
+function createDueReads(pool: DatabasePool) {
   return {
-    /**
-     * Returns the webhooks of a job's end, those that were not delivered first. A URL or endpoint to
-     * which the end is not reported has that of the start. The start of a job that no provider
-     * accepted is not reported.
-     */
-    findAll: ({ jobId, organizationId }: JobIds): Promise<readonly WebhookRecord[]> =>
-      pool.any(sql.type(webhookRecord)`SELECT ${webhookColumns} FROM (
-          SELECT DISTINCT ON (endpoint_id) * FROM webhooks_of(ARRAY[${jobId}])
-          WHERE organization_id = ${organizationId} AND (subject_id = job_id OR state <> 'waiting'
-            OR EXISTS (SELECT FROM job j WHERE j.id = ${jobId} AND j.status = 'open'))
-          ORDER BY endpoint_id, subject_id = job_id DESC) AS w
-        ORDER BY w.state = 'delivered', w.subject_id`),
-    /** Returns the newest delivery attempts of a webhook, newest first. */
-    attempts: (subjectId: string, limit: number): Promise<readonly WebhookAttempt[]> =>
-      pool.any(sql.type(webhookAttempt)`
-        SELECT number, outcome, status, error, response, duration_ms AS "durationMs",
-          started_at AS "startedAtMs"
-        FROM webhook_attempt WHERE subject_id = ${subjectId} ORDER BY number DESC LIMIT ${limit}`),
     /** Returns webhooks of ended jobs, bulk jobs and account notices that no workflow seems to deliver. */
     listOverdue: (): Promise<readonly DueWebhook[]> =>
       pool.any(sql.type(dueRow)`
@@ -316,6 +307,34 @@ function createReads(pool: DatabasePool) {
       await pool.query(command`UPDATE webhook SET next_attempt_at = NULL,
         overdue_at = clock_timestamp() + ${overdueAfter}::interval WHERE subject_id = ${subjectId}`);
     },
+  };
+}
+
+function createReads(pool: DatabasePool) {
+  return {
+    /**
+     * Returns the webhooks of a job's end, those that were not delivered first. A URL or endpoint to
+     * which the end is not reported has that of the start. The start of a job that no provider
+     * accepted is not reported.
+     */
+    findAll: ({
+      jobId,
+      organizationId,
+      endpointId = null,
+    }: WebhookChoice): Promise<readonly WebhookRecord[]> =>
+      pool.any(sql.type(webhookRecord)`SELECT ${webhookColumns} FROM (
+          SELECT DISTINCT ON (endpoint_id) * FROM webhooks_of(ARRAY[${jobId}])
+          WHERE organization_id = ${organizationId} AND endpoint_id IS NOT DISTINCT FROM coalesce(${endpointId}, endpoint_id)
+            AND (subject_id = job_id OR state <> 'waiting'
+            OR EXISTS (SELECT FROM job j WHERE j.id = ${jobId} AND j.status = 'open'))
+          ORDER BY endpoint_id, subject_id = job_id DESC) AS w
+        ORDER BY w.state = 'delivered', w.subject_id`),
+    /** Returns the newest delivery attempts of a webhook, newest first. */
+    attempts: (subjectId: string, limit: number): Promise<readonly WebhookAttempt[]> =>
+      pool.any(sql.type(webhookAttempt)`
+        SELECT number, outcome, status, error, response, duration_ms AS "durationMs",
+          started_at AS "startedAtMs"
+        FROM webhook_attempt WHERE subject_id = ${subjectId} ORDER BY number DESC LIMIT ${limit}`),
     /**
      * Lists the webhooks of jobs, newest job first; webhooks/notices.ts lists account notices.
      */
@@ -360,7 +379,7 @@ function createReads(pool: DatabasePool) {
  */
 export async function findWebhook(
   webhooks: Pick<Webhooks, 'findAll'>,
-  job: JobIds,
+  job: WebhookChoice,
 ): Promise<WebhookRecord> {
   const [webhook] = await webhooks.findAll(job);
   if (!webhook) throw new GatewayError('NOT_FOUND', 'This job has no webhook.');

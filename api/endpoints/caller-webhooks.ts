@@ -15,9 +15,16 @@ import { findCapability } from '../../studio/pipelines/job-kinds.ts';
 import { authorize } from '../../identity/access.ts';
 import { responseSchema, toData, toPage, dataSchema, idField, pageSchema } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
-import { findJob, jobPath as path, jobRequest as request } from './studio-jobs.ts';
+import { findJob, jobPath as path, jobRequest } from './studio-jobs.ts';
 
 const attemptsShownMax = 50;
+
+const endpointFilter = {
+  endpointId: idField('webhookEndpoint').optional().meta({
+    description: 'Choose only webhooks that this webhook endpoint receives.',
+  }),
+};
+const request = { ...jobRequest, query: z.strictObject(endpointFilter) };
 
 const deliverySchema = responseSchema(webhookAttempt).meta({ id: 'WebhookDelivery' });
 
@@ -83,7 +90,7 @@ export const callerWebhooks = defineSection('Webhooks', {
       return toData(
         await buildWebhookResponse(
           webhooks,
-          await findWebhook(webhooks, { jobId, organizationId }),
+          await findWebhook(webhooks, { jobId, organizationId, ...call.query }),
         ),
       );
     },
@@ -104,7 +111,7 @@ export const callerWebhooks = defineSection('Webhooks', {
       const capability = findCapability(job.type);
       if (capability) authorize(call.caller, getRequiredScope(capability));
       const { webhooks, webhookRelay } = services;
-      const ids = { jobId: job.id, organizationId };
+      const ids = { jobId: job.id, organizationId, ...call.query };
       await findWebhook(webhooks, ids);
       if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
       await webhookRelay.redeliver(ids);
@@ -127,9 +134,7 @@ export const callerWebhooks = defineSection('Webhooks', {
             description:
               'Return only webhooks in this delivery state. `failing` matches every webhook whose last delivery attempt failed.',
           }),
-        endpointId: idField('webhookEndpoint').optional().meta({
-          description: 'Return only webhooks that this webhook endpoint receives.',
-        }),
+        ...endpointFilter,
         limit: z.coerce.number().int().min(1).max(100).default(20),
         cursor: webhookCursor.optional(),
       }),

@@ -8182,6 +8182,10 @@ export interface operations {
     };
     getJobWebhook: {
         parameters: {
+            query?: {
+                /** @description Choose only webhooks that this webhook endpoint receives. */
+                endpointId?: string;
+            };
             path: {
                 jobId: string;
             };
@@ -8197,6 +8201,10 @@ export interface operations {
     };
     redeliverJobWebhook: {
         parameters: {
+            query?: {
+                /** @description Choose only webhooks that this webhook endpoint receives. */
+                endpointId?: string;
+            };
             path: {
                 jobId: string;
             };
@@ -8219,7 +8227,7 @@ export interface operations {
             query?: {
                 /** @description Return only webhooks in this delivery state. `failing` matches every webhook whose last delivery attempt failed. */
                 state?: "waiting" | "delivering" | "delivered" | "gone" | "failed" | "failing";
-                /** @description Return only webhooks that this webhook endpoint receives. */
+                /** @description Choose only webhooks that this webhook endpoint receives. */
                 endpointId?: string;
                 limit?: number;
                 cursor?: string;

@@ -55,7 +55,10 @@ beforeAll(async () => {
   owned.upload = fileId;
   owned.uploadUrl = removeSignature(publicUrl);
   const body = { url: 'https://shop.example/', events: ['studio.bulk.paused'] };
-  const endpoint = await gateway.call('/api/v1/webhook-endpoints', { body });
+  const endpoint = await gateway.call<{ data: { endpointId: string } }>(
+    '/api/v1/webhook-endpoints',
+    { body },
+  );
   owned.endpoint = endpoint.body.data.endpointId;
 
   const suspended = await gateway.newCaller({ credits: 1 });

@@ -9,17 +9,19 @@ interface RedeliverButtonProps {
   jobIds: readonly string[];
   /** True while a job runs, which has no webhook to deliver again. */
   isRunning?: boolean;
+  /** Webhook endpoint that receives the webhooks; by default all of each job. */
+  endpointId?: string | undefined;
   children?: string;
 }
 
 /** Shows the button. Webhooks are delivered one after the other, oldest first. */
 export function RedeliverButton(props: RedeliverButtonProps) {
-  const { jobIds, isRunning = false, children = 'Redeliver' } = props;
+  const { jobIds, isRunning = false, endpointId, children = 'Redeliver' } = props;
   const client = useQueryClient();
   const { isPending, error, mutate } = useMutation({
     mutationFn: async () => {
       for (const jobId of jobIds.toReversed()) {
-        const params = { path: { jobId } };
+        const params = { path: { jobId }, query: endpointId === undefined ? {} : { endpointId } };
         await unwrap(api.POST('/api/v1/studio/jobs/{jobId}/webhook/redeliver', { params }));
       }
     },
