@@ -3563,7 +3563,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -3635,7 +3635,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -3695,7 +3695,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -3771,7 +3771,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -3837,7 +3837,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -3920,7 +3920,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -3982,7 +3982,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -4044,7 +4044,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -4114,7 +4114,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -4188,7 +4188,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -4263,7 +4263,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -4341,7 +4341,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -4392,7 +4392,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -4467,7 +4467,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -4529,7 +4529,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -4595,7 +4595,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -4663,7 +4663,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -4890,7 +4890,7 @@ export interface components {
             skipInvalid?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the bulk job (docs/bulk.md).
+             * @description HTTPS URL that receives the events of the bulk job. Without it, your webhook endpoints receive them (docs/bulk.md).
              */
             webhookUrl?: string;
             /** @description Events that are sent to `webhookUrl`; by default all. */
@@ -4952,7 +4952,7 @@ export interface components {
             skipInvalid?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the bulk job (docs/bulk.md).
+             * @description HTTPS URL that receives the events of the bulk job. Without it, your webhook endpoints receive them (docs/bulk.md).
              */
             webhookUrl?: string;
             /** @description Events that are sent to `webhookUrl`; by default all. */
@@ -5734,7 +5734,7 @@ export interface components {
         SetNoticesRequest: {
             /**
              * Format: uri
-             * @description HTTPS URL that receives the notices; null stops all notices.
+             * @description HTTPS URL that receives the notices. If it is null, the webhook endpoints that chose them receive them.
              */
             url: string | null;
             /**
@@ -6121,7 +6121,7 @@ export interface components {
             skipInvalid?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the bulk job (docs/bulk.md).
+             * @description HTTPS URL that receives the events of the bulk job. Without it, your webhook endpoints receive them (docs/bulk.md).
              */
             webhookUrl?: string;
             /** @description Events that are sent to `webhookUrl`; by default all. */
@@ -7315,7 +7315,7 @@ export interface operations {
                     file: string;
                     /**
                      * Format: uri
-                     * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+                     * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
                      */
                     webhookUrl?: string;
                     /** @description Same value as in the JSON body, encoded as JSON. */
@@ -7366,7 +7366,7 @@ export interface operations {
                     file: string;
                     /**
                      * Format: uri
-                     * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+                     * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
                      */
                     webhookUrl?: string;
                     /** @description Same value as in the JSON body, encoded as JSON. */
@@ -7830,7 +7830,7 @@ export interface operations {
                         skipInvalid?: boolean;
                         /**
                          * Format: uri
-                         * @description HTTPS URL that receives the events of the bulk job (docs/bulk.md).
+                         * @description HTTPS URL that receives the events of the bulk job. Without it, your webhook endpoints receive them (docs/bulk.md).
                          */
                         webhookUrl?: string;
                         /** @description Events that are sent to `webhookUrl`; by default all. */
@@ -7984,7 +7984,7 @@ export interface operations {
                         skipInvalid?: boolean;
                         /**
                          * Format: uri
-                         * @description HTTPS URL that receives the events of the bulk job (docs/bulk.md).
+                         * @description HTTPS URL that receives the events of the bulk job. Without it, your webhook endpoints receive them (docs/bulk.md).
                          */
                         webhookUrl?: string;
                         /** @description Events that are sent to `webhookUrl`; by default all. */

@@ -59,7 +59,8 @@ export const webhookFields = {
     .max(webhookUrlLengthMax)
     .optional()
     .meta({
-      description: 'HTTPS URL that receives the events of the job (docs/webhooks.md).',
+      description:
+        'HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).',
     }),
   webhookEvents: webhookEvents.meta({
     description:

@@ -1457,6 +1457,27 @@ const providers: Fault[] = [
     tests: ['test/activities/deliver-webhook.test.ts'],
   },
   {
+    name: 'webhook endpoints also receive the events of requests with a webhookUrl',
+    file: 'webhooks/addresses.sql',
+    original: 'WHERE own_url IS NULL AND',
+    planted: 'WHERE',
+    tests: ['test/webhooks/webhook-endpoints.test.ts'],
+  },
+  {
+    name: 'a paused webhook endpoint receives webhooks',
+    file: 'webhooks/webhooks.ts',
+    original: 'id = endpoint_id AND NOT paused))',
+    planted: 'id = endpoint_id))',
+    tests: ['test/webhooks/webhook-endpoints.test.ts'],
+  },
+  {
+    name: 'webhooks to an endpoint are signed with the secret of the organization',
+    file: 'activities/deliver-webhook.ts',
+    original: 'endpointId || organizationId',
+    planted: 'endpointId && organizationId',
+    tests: ['test/webhooks/webhook-endpoints.test.ts'],
+  },
+  {
     name: 'a slow sender that still reports counts as crashed',
     file: 'activities/adopt.ts',
     original: 'if (record.updatedAtMs !== updatedAtMs) updateSeenAtMs',

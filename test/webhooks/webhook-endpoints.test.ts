@@ -142,6 +142,8 @@ describe.concurrent('an endpoint', () => {
     const { endpointId } = await create(caller, { url: at('/paused'), paused: true });
     const jobId = await gateway.startImage({ prompt: 'a tree' }, caller.key);
     await gateway.untilDone(jobId, caller.key);
+    const delivery = `${jobId}.${endpointId}-webhook`;
+    await untilHolds(() => gateway.api.client.workflow.getHandle(delivery).result());
     await sweepOnce(gateway);
     expect(gateway.receiver.received('/paused')).toEqual([]);
     expect(await listDeliveries(caller)).toMatchObject([{ jobId, state: 'waiting' }]);
