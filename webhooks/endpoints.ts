@@ -116,8 +116,10 @@ export function createWebhookEndpoints(connection: CommonQueryMethods) {
             UPDATE webhook SET state = 'failed', next_attempt_at = NULL, overdue_at = NULL,
               updated_at = clock_timestamp()
             WHERE endpoint_id = ${ids.endpointId} AND organization_id = ${ids.organizationId}
-              AND state IN ('waiting', 'delivering'))
-          DELETE FROM webhook_endpoint WHERE ${owned(ids)} RETURNING ${columns}`),
+              AND state IN ('waiting', 'delivering') RETURNING 1)
+          -- The webhooks are locked before their endpoint, as at the end of an attempt.
+          DELETE FROM webhook_endpoint WHERE ${owned(ids)} AND (SELECT count(*) FROM stopped) >= 0
+          RETURNING ${columns}`),
       );
     },
   };

@@ -1478,6 +1478,13 @@ const providers: Fault[] = [
     tests: ['test/webhooks/webhook-endpoints.test.ts'],
   },
   {
+    name: 'an archive leaves the webhooks of jobs',
+    file: 'ledger/archive.sql',
+    original: 'USING webhooks_of(ids || event_ids)',
+    planted: 'USING webhooks_of(event_ids)',
+    tests: ['test/ledger/archive.test.ts'],
+  },
+  {
     name: 'a slow sender that still reports counts as crashed',
     file: 'activities/adopt.ts',
     original: 'if (record.updatedAtMs !== updatedAtMs) updateSeenAtMs',

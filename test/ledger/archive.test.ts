@@ -75,6 +75,11 @@ beforeAll(async () => {
   oldJob = old?.id ?? '';
   const refund = { organizationId, refundId: 'one', actor: 'test', reason: 'test', amountMicro: 7 };
   expect(await ledger().refund({ ...refund, id: oldJob })).toMatchObject({ verdict: 'refunded' });
+  // The webhooks of the start and the end of the oldest job without a refund, to a URL and an endpoint.
+  await database.query(`INSERT INTO webhook (subject_id, organization_id, url, state, endpoint_id)
+    SELECT event || suffix, organization_id, 'https://example.com', 'delivered', nullif(suffix, '')
+    FROM (SELECT * FROM job WHERE id > '${oldJob}' AND status = 'completed' ORDER BY id LIMIT 1) AS j,
+      LATERAL unnest(ARRAY[id, 'start_' || substr(id, 5)]) AS event, unnest('{"", .whe_1}'::text[]) AS suffix`);
   before = await money();
 });
 
@@ -152,6 +157,7 @@ describe('an archive that is interrupted', () => {
       expect(await money()).toEqual(before);
       expect((await check()).findings).toEqual([]);
       expect(await audit()).toEqual([]);
+      expect(await count('webhook')).toBe(segments === 0 ? 4 : 0);
     }
   });
 
