@@ -9,7 +9,7 @@ import { isId } from '../domain/ids.ts';
 import { isoTime } from '../domain/json.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import type { Outbound } from '../platform/outbound.ts';
-import { eventIdOf, findStartedJobId } from '../domain/job-contract.ts';
+import { readSubjectId } from '../domain/job-contract.ts';
 import type { JobRecord } from '../domain/job-record.ts';
 import { parseRetryAfter } from '../providers/error-responses.ts';
 import type { AccountNotices } from '../webhooks/notices.ts';
@@ -111,28 +111,26 @@ async function readEvent(
     return { type, timestamp: isoTime(createdAtMs), data };
   }
   if (isId('bulkEvent', eventId)) return deps.readBulkEvent(organizationId, eventId);
-  const startedJobId = findStartedJobId(eventId);
-  const job = await deps.readJob(organizationId, startedJobId ?? eventId);
+  const { jobId, event, stepId } = readSubjectId(eventId);
+  const job = await deps.readJob(organizationId, jobId);
   assert(job, 'cannot send a webhook for a job that does not exist');
-  const data = await deps.showJob(job);
-  if (startedJobId !== null) {
-    return { type: 'studio.job.started', timestamp: isoTime(job.startedAtMs ?? Date.now()), data };
-  }
-  assert(job.status !== 'open', 'cannot report the end of a job that is still open');
+  const isEnd = event === 'ended';
+  assert(!isEnd || job.status !== 'open', 'cannot report the end of a job that is still open');
+  const waitsSinceMs = stepId === null ? null : job.approvals?.[stepId]?.sinceMs;
+  const timeMs = waitsSinceMs ?? (isEnd ? job.completedAtMs : job.startedAtMs) ?? Date.now();
   return {
-    type: `studio.job.${job.status}`,
-    timestamp: isoTime(job.completedAtMs ?? Date.now()),
-    data,
+    type: `studio.job.${isEnd ? job.status : event}`,
+    timestamp: isoTime(timeMs),
+    data: await deps.showJob(job),
   };
 }
 
 async function buildMessage(deps: DeliveryDeps, ids: WebhookIds): Promise<WebhookMessage> {
   const { subjectId, organizationId } = ids;
-  const eventId = eventIdOf(subjectId);
+  const { eventId, endpointId } = readSubjectId(subjectId);
   const event = await readEvent(deps, organizationId, eventId);
   // All attempts to report an event have the same message id, so that receivers can discard
   // duplicates.
   const id = `msg_${eventId.replace(/^(job|ntc|evt)_/, '')}`;
-  const endpointId = subjectId.slice(eventId.length + 1);
-  return signMessage(deps.signingSecrets, endpointId || organizationId, { id, event });
+  return signMessage(deps.signingSecrets, endpointId ?? organizationId, { id, event });
 }

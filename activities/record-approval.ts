@@ -1,18 +1,20 @@
 /**
  * Activity `recordApproval`: records in the row of a job that a step begins to wait for a decision,
- * and how the wait ends. The deadline of the job moves by the time for which the step waits.
+ * and how the wait ends. The deadline of the job moves by the time for which the step waits. Returns
+ * the ids of the webhooks that report the begin of the wait; null at its end.
  */
 import { sql } from 'slonik';
 import type { ApprovalEvent } from '../domain/approvals.ts';
 import { asJson, toStorable } from '../domain/json.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
+import type { Webhooks } from '../webhooks/webhooks.ts';
 import { toJobStep } from './reserve.ts';
 
 /** Records an event. A repeated event changes nothing. */
 export async function recordApproval(
-  { pool }: { pool: DatabasePool },
+  { pool, webhooks }: { pool: DatabasePool; webhooks: Pick<Webhooks, 'createForStep'> },
   { jobId, stepId, index, sinceMs, untilMs, change }: ApprovalEvent,
-): Promise<void> {
+): Promise<string[] | null> {
   if (change.kind === 'begin') {
     const approval = sql.jsonb({
       sinceMs,
@@ -26,7 +28,7 @@ export async function recordApproval(
         approvals = coalesce(approvals, '{}') || jsonb_build_object(${stepId}::text, ${approval})
       WHERE id = ${jobId} AND status = 'open'
         AND (approvals->${stepId}->>'sinceMs')::float8 IS DISTINCT FROM ${sinceMs}::float8`);
-    return;
+    return webhooks.createForStep(jobId, stepId);
   }
   const { end, body, step } = change;
   const position = String(index);
@@ -42,4 +44,5 @@ export async function recordApproval(
         jsonb_set(steps, ARRAY[${position}], ${sql.jsonb(step && toStorable(asJson(toJobStep(step))))}) ELSE steps END
     WHERE id = ${jobId} AND status = 'open' AND approvals->${stepId}->'end' = 'null'
       AND (approvals->${stepId}->>'sinceMs')::float8 = ${sinceMs}::float8`);
+  return null;
 }

@@ -15,10 +15,7 @@ $$;
 
 -- Returns the webhooks that report jobs, account notices and events of bulk jobs, by their ids.
 CREATE FUNCTION webhooks_of(ids text[]) RETURNS SETOF webhook LANGUAGE sql STABLE AS $$
-  WITH event AS (
-    SELECT unnest(ids) AS id
-    UNION ALL SELECT 'start_' || substr(id, 5) FROM unnest(ids) AS id WHERE starts_with(id, 'job_'))
-  SELECT w.* FROM event JOIN webhook w ON w.subject_id = event.id
-  UNION ALL
-  SELECT w.* FROM event JOIN webhook w ON split_part(w.subject_id, '.', 1) = event.id AND w.endpoint_id IS NOT NULL
+  SELECT * FROM webhook WHERE job_id = ANY (ids)
+  UNION ALL SELECT * FROM webhook WHERE job_id IS NULL AND subject_id = ANY (ids)
+  UNION ALL SELECT * FROM webhook WHERE job_id IS NULL AND endpoint_id IS NOT NULL AND split_part(subject_id, '.', 1) = ANY (ids)
 $$;

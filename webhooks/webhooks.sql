@@ -40,11 +40,13 @@ $$;
 -- Webhooks that are not delivered although their event has happened, with its time. Those of paused
 -- endpoints wait, and those of deleted ones are no longer sent. The start of a job is reported late only if a redelivery was requested.
 CREATE VIEW undelivered_webhook AS
-  SELECT w.*, coalesce(j.completed_at, n.created_at, e.created_at) AS happened_at
-  FROM webhook w LEFT JOIN job j ON j.id = split_part(w.job_id, '.', 1)
+  SELECT w.*, CASE WHEN starts_with(w.subject_id, 'wait_') THEN w.created_at
+    ELSE coalesce(j.completed_at, n.created_at, e.created_at) END AS happened_at
+  FROM webhook w LEFT JOIN job j ON j.id = w.job_id
       AND (NOT starts_with(w.subject_id, 'start_') OR w.state = 'delivering')
     LEFT JOIN account_notice n ON n.id = split_part(w.subject_id, '.', 1)
     LEFT JOIN bulk_event e ON e.id = split_part(w.subject_id, '.', 1)
-  WHERE w.state IN ('waiting', 'delivering') AND (j.status <> 'open' OR coalesce(n.id, e.id) IS NOT NULL)
+  WHERE w.state IN ('waiting', 'delivering')
+    AND (j.status <> 'open' OR starts_with(w.subject_id, 'wait_') OR coalesce(n.id, e.id) IS NOT NULL)
     AND (w.endpoint_id IS NULL
       OR EXISTS (SELECT FROM webhook_endpoint p WHERE p.id = w.endpoint_id AND NOT p.paused));

@@ -1,14 +1,16 @@
 /**
  * Stores webhooks and their delivery attempts in the database. A webhook reports the start of a
- * job, the end of a job, an event of a bulk job (studio/bulk/), or an account notice
- * (webhooks/notices.ts). The rows determine what is delivered; workflows only wait between attempts.
+ * job, that a step of a job awaits an approval, the end of a job, an event of a bulk job
+ * (studio/bulk/), or an account notice (webhooks/notices.ts). The rows determine what is delivered;
+ * workflows only wait between attempts.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { GatewayError } from '../domain/errors.ts';
 import {
-  findStartedJobId,
+  readSubjectId,
   startSubjectId,
+  waitSubjectId,
   webhookEvents,
   type WebhookEventName,
 } from '../domain/job-contract.ts';
@@ -39,7 +41,9 @@ export const webhookRecord = z.object({
   /** Id of the webhook (`WebhookIds.subjectId`). */
   subjectId: z.string(),
   jobId: z.string(),
-  event: z.enum(['started', 'ended']),
+  event: z.enum(['started', 'awaiting_approval', 'ended']),
+  /** Id of the step that awaits an approval; null for other events. */
+  step: z.string().nullable(),
   organizationId: z.string(),
   endpointId: z
     .string()
@@ -95,8 +99,8 @@ export interface WebhookListing {
 export interface WebhookIds {
   /**
    * Id of the event that the webhook reports: a job id for the end of the job, `startSubjectId` for
-   * its start, or the id of an account notice or of an event of a bulk job. If a webhook endpoint
-   * receives it, a dot and the id of the endpoint follow.
+   * its start, `waitSubjectId` for a step, or the id of an account notice or of an event of a bulk
+   * job. If a webhook endpoint receives it, a dot and the id of the endpoint follow.
    */
   subjectId: string;
   organizationId: string;
@@ -105,10 +109,16 @@ export interface WebhookIds {
 /** Identifies a job. */
 export type JobIds = Pick<WebhookRecord, 'jobId' | 'organizationId'>;
 
-/** Chooses webhooks of a job: all, or those that one endpoint receives. */
-export type WebhookChoice = JobIds & { endpointId?: string | null | undefined };
+/**
+ * Chooses webhooks of a job: with `step`, those that report that a step awaits an approval; with
+ * `endpointId`, those that one endpoint receives.
+ */
+export interface WebhookChoice extends JobIds {
+  step?: string | undefined;
+  endpointId?: string | undefined;
+}
 
-/** Webhook that a request specifies. If `events` is not set, it only reports the end of the job. */
+/** Webhook that a request specifies. Without `events`, it reports all but the start of the job. */
 export interface RequestedWebhook {
   url: string;
   events: WebhookEventName[] | undefined;
@@ -147,19 +157,22 @@ const overdueAfter = '2 minutes';
  */
 const orphanRetention = '48 hours';
 
-const webhookColumns = sql.fragment`w.subject_id AS "subjectId", split_part(w.job_id, '.', 1) AS "jobId",
-  CASE WHEN w.subject_id = w.job_id THEN 'ended' ELSE 'started' END AS event,
-  w.organization_id AS "organizationId", w.endpoint_id AS "endpointId", w.url, w.state, w.attempts, w.next_attempt_at AS "nextAttemptAtMs", w.created_at AS "createdAtMs",
+const webhookColumns = sql.fragment`w.subject_id AS "subjectId", w.job_id AS "jobId",
+  CASE split_part(w.subject_id, '_', 1) WHEN 'job' THEN 'ended' WHEN 'wait' THEN 'awaiting_approval'
+    ELSE 'started' END AS event,
+  CASE WHEN starts_with(w.subject_id, 'wait_') THEN substr(split_part(w.subject_id, '.', 1), 39) END AS step,
+  w.organization_id AS "organizationId", w.endpoint_id AS "endpointId", w.url, w.state, w.attempts,
+  w.next_attempt_at AS "nextAttemptAtMs", w.created_at AS "createdAtMs",
   w.updated_at AS "updatedAtMs"`;
 
-/** Events that are reported by default: all events that end a job. */
-const endEvents = webhookEvents.filter((event) => event !== 'started');
+/** Events that are reported by default. */
+const defaultEvents = webhookEvents.filter((event) => event !== 'started');
 
 /**
  * Selects the job of a `webhook` row, if the job ended with an event that the caller did not
  * request.
  */
-const unrequestedEnd = sql.fragment`SELECT FROM job j WHERE j.id = split_part(webhook.subject_id, '.', 1)
+const unrequestedEnd = sql.fragment`SELECT FROM job j WHERE j.id = webhook.job_id AND starts_with(webhook.subject_id, 'job_')
   AND j.status <> 'open' AND j.status <> ALL (webhook.events)`;
 
 /** Creates the functions that read and write webhooks in the database. */
@@ -184,26 +197,42 @@ function createRegistry(pool: DatabasePool) {
       { jobId, organizationId }: JobIds,
       requested: RequestedWebhook | null,
     ): Promise<string[]> {
-      const events = sql.array([...(requested?.events ?? endEvents)], 'text');
+      const laterEvents = sql.array(defaultEvents, 'text');
+      const events = requested?.events ? sql.array(requested.events, 'text') : laterEvents;
       const created = await pool.any(sql.type(createdRow)`
         INSERT INTO webhook (subject_id, organization_id, url, events, endpoint_id)
         SELECT e.id || a.suffix, ${organizationId}, a.url, a.events, a.endpoint_id
         FROM webhook_addresses(${organizationId}, ${requested?.url ?? null}, ${events}, 'studio.job.') AS a,
-          (VALUES (${startSubjectId(jobId)}, '{started}'), (${jobId}, ${sql.array(endEvents, 'text')})) AS e (id, reported)
+          (VALUES (${startSubjectId(jobId)}, '{started}'), (${jobId}, ${laterEvents})) AS e (id, reported)
         WHERE a.events && e.reported::text[]
         ON CONFLICT (subject_id) DO UPDATE SET url = excluded.url RETURNING subject_id AS "subjectId"`);
       return created.map(({ subjectId }) => subjectId);
     },
+    /**
+     * Adds the webhooks that report that a step of a job awaits an approval, unless they exist.
+     * Returns their ids.
+     */
+    async createForStep(jobId: string, stepId: string): Promise<string[]> {
+      const created = await pool.any(sql.type(createdRow)`
+        INSERT INTO webhook (subject_id, organization_id, url, events, endpoint_id, state, next_attempt_at, overdue_at)
+        SELECT ${waitSubjectId(jobId, stepId)} || substr(w.subject_id, 37), w.organization_id, w.url, w.events,
+          w.endpoint_id, 'delivering', clock_timestamp(), clock_timestamp() + ${unstartedAfter}::interval
+        FROM webhook w JOIN job j ON j.id = w.job_id AND j.status = 'open'
+        WHERE w.job_id = ${jobId} AND starts_with(w.subject_id, 'job_') AND 'awaiting_approval' = ANY (w.events)
+        ON CONFLICT (subject_id) DO UPDATE SET updated_at = webhook.updated_at
+        RETURNING subject_id AS "subjectId"`);
+      return created.map(({ subjectId }) => subjectId);
+    },
     /** Deletes the webhooks of a job that was rejected. */
     async deleteForJob(jobId: string): Promise<void> {
-      await pool.query(command`DELETE FROM webhook w USING webhooks_of(ARRAY[${jobId}]) AS x
-        WHERE w.subject_id = x.subject_id AND NOT EXISTS (SELECT FROM job j WHERE j.id = ${jobId})`);
+      await pool.query(command`DELETE FROM webhook
+        WHERE job_id = ${jobId} AND NOT EXISTS (SELECT FROM job j WHERE j.id = ${jobId})`);
     },
     /** Deletes webhooks without a job, and those of a job whose end the caller did not request. */
     async deleteUndeliverable(): Promise<void> {
       await pool.query(command`DELETE FROM webhook
         WHERE (state = 'waiting' AND created_at < clock_timestamp() - ${orphanRetention}::interval
-            AND NOT EXISTS (SELECT FROM job j WHERE j.id = split_part(webhook.subject_id, '.', 1)))
+            AND NOT (starts_with(subject_id, 'job_') AND EXISTS (SELECT FROM job j WHERE j.id = webhook.job_id)))
           OR (state IN ('waiting', 'delivering') AND EXISTS (${unrequestedEnd}))`);
     },
     /** Sets a webhook of any state to `delivering`, with the full number of attempts. */
@@ -291,7 +320,7 @@ function createAttemptWrites(pool: DatabasePool) {
 /** Functions of the relay (webhooks/relay.ts). */
 function createDueReads(pool: DatabasePool) {
   return {
-    /** Returns webhooks of ended jobs, bulk jobs and account notices that no workflow seems to deliver. */
+    /** Returns webhooks of ended jobs, steps, bulk jobs and account notices that no workflow seems to deliver. */
     listOverdue: (): Promise<readonly DueWebhook[]> =>
       pool.any(sql.type(dueRow)`
         SELECT subject_id AS "subjectId", organization_id AS "organizationId",
@@ -313,22 +342,24 @@ function createDueReads(pool: DatabasePool) {
 function createReads(pool: DatabasePool) {
   return {
     /**
-     * Returns the webhooks of a job's end, those that were not delivered first. A URL or endpoint to
-     * which the end is not reported has that of the start. The start of a job that no provider
-     * accepted is not reported.
+     * Returns the webhooks of a step or of a job's end, those that were not delivered first. A URL or
+     * endpoint to which the end is not reported has that of the start. The start of a job that no
+     * provider accepted is not reported.
      */
-    findAll: ({
-      jobId,
-      organizationId,
-      endpointId = null,
-    }: WebhookChoice): Promise<readonly WebhookRecord[]> =>
-      pool.any(sql.type(webhookRecord)`SELECT ${webhookColumns} FROM (
-          SELECT DISTINCT ON (endpoint_id) * FROM webhooks_of(ARRAY[${jobId}])
-          WHERE organization_id = ${organizationId} AND endpoint_id IS NOT DISTINCT FROM coalesce(${endpointId}, endpoint_id)
-            AND (subject_id = job_id OR state <> 'waiting'
-            OR EXISTS (SELECT FROM job j WHERE j.id = ${jobId} AND j.status = 'open'))
-          ORDER BY endpoint_id, subject_id = job_id DESC) AS w
-        ORDER BY w.state = 'delivered', w.subject_id`),
+    findAll({ jobId, organizationId, step, endpointId }: WebhookChoice) {
+      const reported =
+        step === undefined
+          ? sql.fragment`NOT starts_with(subject_id, 'wait_')`
+          : sql.fragment`split_part(subject_id, '.', 1) = ${waitSubjectId(jobId, step)}`;
+      return pool.any(sql.type(webhookRecord)`SELECT ${webhookColumns} FROM (
+          SELECT DISTINCT ON (endpoint_id) * FROM webhook
+          WHERE job_id = ${jobId} AND organization_id = ${organizationId} AND ${reported}
+            AND endpoint_id IS NOT DISTINCT FROM coalesce(${endpointId ?? null}, endpoint_id)
+            AND (starts_with(subject_id, 'job_') OR state <> 'waiting'
+              OR EXISTS (SELECT FROM job j WHERE j.id = ${jobId} AND j.status = 'open'))
+          ORDER BY endpoint_id, starts_with(subject_id, 'job_') DESC) AS w
+        ORDER BY w.state = 'delivered', w.subject_id`);
+    },
     /** Returns the newest delivery attempts of a webhook, newest first. */
     attempts: (subjectId: string, limit: number): Promise<readonly WebhookAttempt[]> =>
       pool.any(sql.type(webhookAttempt)`
@@ -347,7 +378,7 @@ function createReads(pool: DatabasePool) {
     }: WebhookListing): Promise<readonly ListedWebhook[]> {
       // A start is not reported if no provider accepts the job, so it is listed once it is delivered.
       const conditions = [
-        sql.fragment`w.job_id IS NOT NULL AND (w.subject_id = w.job_id OR w.state <> 'waiting')`,
+        sql.fragment`w.job_id IS NOT NULL AND (starts_with(w.subject_id, 'job_') OR w.state <> 'waiting')`,
       ];
       if (organizationId !== undefined) {
         conditions.push(sql.fragment`w.organization_id = ${organizationId}`);
@@ -356,7 +387,7 @@ function createReads(pool: DatabasePool) {
         conditions.push(sql.fragment`w.endpoint_id = ${endpointId}`);
       }
       if (beforeId !== undefined) {
-        const jobId = findStartedJobId(beforeId) ?? beforeId;
+        const { jobId } = readSubjectId(beforeId);
         conditions.push(sql.fragment`(w.job_id, w.subject_id) < (${jobId}, ${beforeId})`);
       }
       if (state === 'failing') {
@@ -374,14 +405,15 @@ function createReads(pool: DatabasePool) {
 }
 
 /**
- * Returns a webhook of a job, one that was not delivered if there is one.
- * @throws GatewayError NOT_FOUND if the job has no webhook
+ * Returns a webhook of a job or of a step, one that was not delivered if there is one.
+ * @throws GatewayError NOT_FOUND if there is none
  */
 export async function findWebhook(
   webhooks: Pick<Webhooks, 'findAll'>,
-  job: WebhookChoice,
+  choice: WebhookChoice,
 ): Promise<WebhookRecord> {
-  const [webhook] = await webhooks.findAll(job);
-  if (!webhook) throw new GatewayError('NOT_FOUND', 'This job has no webhook.');
+  const [webhook] = await webhooks.findAll(choice);
+  const subject = choice.step === undefined ? 'This job' : 'This step of the job';
+  if (!webhook) throw new GatewayError('NOT_FOUND', `${subject} has no webhook.`);
   return webhook;
 }

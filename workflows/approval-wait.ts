@@ -2,13 +2,20 @@
  * Waits for decisions about the steps of a pipeline. A decision is an Update, whose validator rejects
  * it before it enters the history unless its step waits and is not decided.
  */
-import { condition, setHandler } from '@temporalio/workflow';
+import {
+  condition,
+  getExternalWorkflowHandle,
+  setHandler,
+  workflowInfo,
+} from '@temporalio/workflow';
 import { decideUpdate, type ApprovalEvent, type Decision } from '../domain/approvals.ts';
+import { itemWaits } from '../domain/bulk-contract.ts';
 import type { CallOutputs } from '../domain/job-plan.ts';
 import type { PipelineStep } from '../domain/pipeline-plan.ts';
 import { createFailure } from './failures.ts';
 import { throwIfCanceledOrOverdue, type RunningJob } from './running-job.ts';
 import { runStep } from './steps.ts';
+import { startDeliveries } from './webhook-delivery.ts';
 
 /** Wait of a step. */
 interface Wait {
@@ -61,7 +68,7 @@ export async function awaitApproval(
   const sinceMs = Date.now();
   const times = { sinceMs, untilMs: sinceMs + withinMs };
   const index = (plan.steps ?? []).findIndex(({ id }) => id === step.id);
-  const record = (change: ApprovalEvent['change']): Promise<void> => {
+  const record = (change: ApprovalEvent['change']): Promise<string[] | null> => {
     const event = { jobId: plan.jobId, stepId: step.id, index, ...times, change };
     const summary = `${step.id}: ${change.kind === 'begin' ? 'begin to wait' : change.end.kind}`;
     // The time for the attempts counts from now, not from the deadline of the job.
@@ -70,9 +77,11 @@ export async function awaitApproval(
       activities.recordApproval(event),
     );
   };
-  await record({ kind: 'begin', outputs });
+  const webhookIds = await record({ kind: 'begin', outputs });
   const wait: Wait = { isOver: false, decision: null, isRecorded: false };
   waits.set(step.id, wait);
+  informBulk(job);
+  if (webhookIds) await startDeliveries(plan, webhookIds);
   const summary = `awaiting approval until ${new Date(times.untilMs).toISOString()}`;
   progress.setCallPhase(step.calls[0], summary);
   await condition(
@@ -91,9 +100,20 @@ export async function awaitApproval(
     step: decision?.changed?.step ?? null,
   });
   wait.isRecorded = true;
+  informBulk(job);
   throwIfCanceledOrOverdue(untimed);
   if (!decision) throw createFailure('APPROVAL_TIMEOUT', 'the step was not approved in time');
   if (decision.kind === 'approve') return decision;
   const because = reason === null ? '' : `: ${reason}`;
   throw createFailure('APPROVAL_REJECTED', `the step was not approved${because}`);
+}
+
+/** Signals the bulk job of a job whether it awaits an approval, because it holds no place meanwhile. */
+function informBulk({ plan: { jobId, inBulk }, waits }: RunningJob & { waits: Waits }): void {
+  const { parent } = workflowInfo();
+  if (!inBulk || !parent) return;
+  const awaits = [...waits.values()].some(({ isRecorded }) => !isRecorded);
+  const bulk = getExternalWorkflowHandle(parent.workflowId);
+  // A bulk job that does not run reads the rows when it is started again.
+  void bulk.signal(itemWaits, { jobId, awaits }).catch(() => {});
 }

@@ -15,7 +15,7 @@ import type { Activities } from '../activities/index.ts';
 import {
   type WebhookDelivery,
   deliveryWorkflowId,
-  eventIdOf,
+  readSubjectId,
   startSubjectId,
   webhookDeliveryType,
 } from '../domain/job-contract.ts';
@@ -65,12 +65,20 @@ export function createStartReport(plan: JobPlan): () => Promise<void> {
  * If a delivery about the end of a job cannot be started, the sweeper starts it later.
  */
 export async function startWebhookDelivery(plan: JobPlan, eventId = plan.jobId): Promise<void> {
-  if (!plan.webhook) return;
-  const { organizationId } = plan;
-  const { taskQueue: webhookTaskQueue, subjectIds = [eventId] } = plan.webhook;
-  const reporting = subjectIds.filter((subjectId) => eventIdOf(subjectId) === eventId);
+  const subjectIds = plan.webhook?.subjectIds ?? [eventId];
+  const reporting = subjectIds.filter((id) => readSubjectId(id).eventId === eventId);
+  await startDeliveries(plan, reporting);
+}
+
+/** Starts the deliveries of webhooks of a job. */
+export async function startDeliveries(
+  { organizationId, webhook }: JobPlan,
+  subjectIds: readonly string[],
+): Promise<void> {
+  if (!webhook) return;
+  const { taskQueue: webhookTaskQueue } = webhook;
   await Promise.all(
-    reporting.map((subjectId) => deliverWebhook({ organizationId, subjectId, webhookTaskQueue })),
+    subjectIds.map((subjectId) => deliverWebhook({ organizationId, subjectId, webhookTaskQueue })),
   );
 }
 

@@ -8,10 +8,10 @@ import {
   type Webhooks,
 } from '../../webhooks/webhooks.ts';
 import { GatewayError } from '../../domain/errors.ts';
-import { idPattern } from '../../domain/ids.ts';
 import { toResponse } from '../../domain/json.ts';
 import { getRequiredScope } from '../../studio/capabilities/capability.ts';
 import { findCapability } from '../../studio/pipelines/job-kinds.ts';
+import { stepId } from '../../studio/pipelines/pipeline-requests.ts';
 import { authorize } from '../../identity/access.ts';
 import { responseSchema, toData, toPage, dataSchema, idField, pageSchema } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
@@ -24,7 +24,6 @@ const endpointFilter = {
     description: 'Choose only webhooks that this webhook endpoint receives.',
   }),
 };
-const request = { ...jobRequest, query: z.strictObject(endpointFilter) };
 
 const deliverySchema = responseSchema(webhookAttempt).meta({ id: 'WebhookDelivery' });
 
@@ -33,6 +32,9 @@ export const webhookSummary = responseSchema(webhookRecord)
   .omit({ subjectId: true, organizationId: true })
   .extend({
     event: webhookRecord.shape.event.meta({ description: 'Event of the job that is reported.' }),
+    step: webhookRecord.shape.step.meta({
+      description: 'Step that awaits an approval; null for other events.',
+    }),
     url: z.url(),
   });
 
@@ -65,12 +67,21 @@ export const listedWebhook = webhookSummary
 /** Schema of a cursor of a list of webhooks: the id of a reported event. */
 export const webhookCursor = z
   .string()
+  .max(160)
   .regex(
-    new RegExp(
-      `${idPattern('job').source.replace('job', '(?:job|start)').slice(0, -1)}(?:\\.${idPattern('webhookEndpoint').source.slice(1, -1)})?$`,
-    ),
+    /^(?:(?:job|start)_[0-9a-f]{32}|wait_[0-9a-f]{32}_[\w-]+)(?:\.whe_[0-9a-f]{32})?$/,
     'must be the `nextCursor` of a page',
   );
+
+/** Query parameters that choose webhooks of a job. */
+export const webhookQuery = z.strictObject({
+  step: stepId.optional().meta({
+    description:
+      'Id of a step of a pipeline: the webhook that reports that it awaits an approval. By default, the webhook of the end of the job.',
+  }),
+  ...endpointFilter,
+});
+const request = { ...jobRequest, query: webhookQuery };
 
 /** Endpoints that get, redeliver and list webhooks of jobs. */
 export const callerWebhooks = defineSection('Webhooks', {
@@ -84,15 +95,10 @@ export const callerWebhooks = defineSection('Webhooks', {
     request,
     response: dataSchema(webhookSchema),
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'NOT_FOUND'],
-    async handle(call, { reads, webhooks }) {
-      const { id: jobId } = await findJob(call, { reads });
-      const { organizationId } = call.caller;
-      return toData(
-        await buildWebhookResponse(
-          webhooks,
-          await findWebhook(webhooks, { jobId, organizationId, ...call.query }),
-        ),
-      );
+    async handle({ query, ...call }, { reads, webhooks }) {
+      const { id: jobId, organizationId } = await findJob(call, { reads });
+      const webhook = await findWebhook(webhooks, { ...query, jobId, organizationId });
+      return toData(await buildWebhookResponse(webhooks, webhook));
     },
   }),
 
@@ -111,11 +117,12 @@ export const callerWebhooks = defineSection('Webhooks', {
       const capability = findCapability(job.type);
       if (capability) authorize(call.caller, getRequiredScope(capability));
       const { webhooks, webhookRelay } = services;
-      const ids = { jobId: job.id, organizationId, ...call.query };
-      await findWebhook(webhooks, ids);
-      if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
-      await webhookRelay.redeliver(ids);
-      return toData(await buildWebhookResponse(webhooks, await findWebhook(webhooks, ids)));
+      const choice = { ...call.query, jobId: job.id, organizationId };
+      await findWebhook(webhooks, choice);
+      if (job.status === 'open' && choice.step === undefined)
+        throw new GatewayError('JOB_NOT_DONE');
+      await webhookRelay.redeliver(choice);
+      return toData(await buildWebhookResponse(webhooks, await findWebhook(webhooks, choice)));
     },
   }),
 
@@ -124,7 +131,7 @@ export const callerWebhooks = defineSection('Webhooks', {
     scope: 'studio:read',
     bucket: 'polls',
     summary:
-      'List the webhooks of jobs, newest job first: of its end and, if requested, of its start',
+      'List the webhooks of jobs, newest job first: of its end and, if requested, of its start and of steps that await an approval',
     request: {
       query: z.strictObject({
         state: z

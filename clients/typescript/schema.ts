@@ -555,6 +555,16 @@ export interface paths {
          */
         get: operations["streamBulk"];
     };
+    "/api/v1/studio/bulk/{bulkId}/decisions": {
+        parameters: {};
+        /**
+         * Approve or reject items that wait for a decision
+         * @description The decision is made for each item, as by the endpoint of a single step, and has a verdict for each. A request that is sent again decides only about items that are not decided yet.
+         *
+         *     Scope: `studio:image`, `studio:video` or `studio:audio`, as each step or item requires.
+         */
+        post: operations["decideBulkItems"];
+    };
     "/api/v1/studio/bulk/{bulkId}/cancel": {
         parameters: {};
         /**
@@ -618,7 +628,7 @@ export interface paths {
     "/api/v1/webhooks/deliveries": {
         parameters: {};
         /**
-         * List the webhooks of jobs, newest job first: of its end and, if requested, of its start
+         * List the webhooks of jobs, newest job first: of its end and, if requested, of its start and of steps that await an approval
          * @description Scope: `studio:read`.
          */
         get: operations["listWebhookDeliveries"];
@@ -1021,6 +1031,11 @@ export interface webhooks {
         parameters: {};
         /** A job started: a provider accepted its first call */
         post: operations["startedJobWebhook"];
+    };
+    "studio.job.awaiting_approval": {
+        parameters: {};
+        /** A step of a pipeline waits for a decision */
+        post: operations["awaitingApprovalJobWebhook"];
     };
     "studio.job.completed": {
         parameters: {};
@@ -1513,6 +1528,55 @@ export interface components {
             decision: "reject";
             reason?: string;
         };
+        ItemsApproved: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            decision: "approve";
+            /** @description Indexes of the chosen outputs, by the id of the earlier step. */
+            outputs?: {
+                [key: string]: number;
+            };
+            /** @description Fields that replace those of the body of the step, which is priced anew. */
+            body?: Record<string, never>;
+            /**
+             * @description Ids or indexes of the items, or `all` that await an approval.
+             * @example [
+             *       "sku-1"
+             *     ]
+             */
+            items: "all" | (string | number)[];
+            /**
+             * Format: date-time
+             * @description Only with `"items": "all"`: leaves out items that began to wait at this time or later, which you may not have seen.
+             */
+            awaitingBefore?: string;
+            /** @description Id of the step; may be omitted if only one step of the pipeline has `approve`. */
+            step?: string;
+        };
+        ItemsRejected: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            decision: "reject";
+            reason?: string;
+            /**
+             * @description Ids or indexes of the items, or `all` that await an approval.
+             * @example [
+             *       "sku-1"
+             *     ]
+             */
+            items: "all" | (string | number)[];
+            /**
+             * Format: date-time
+             * @description Only with `"items": "all"`: leaves out items that began to wait at this time or later, which you may not have seen.
+             */
+            awaitingBefore?: string;
+            /** @description Id of the step; may be omitted if only one step of the pipeline has `approve`. */
+            step?: string;
+        };
         /** @description Maximum credits per calendar period in UTC. With `total`, the limit is for the lifetime of the key. */
         KeyLimit: {
             credits: number;
@@ -1626,6 +1690,8 @@ export interface components {
             /** @description Files of the steps whose results the step takes. */
             takes: {
                 step: string;
+                /** @description True if the decision chooses an output. */
+                chosen: boolean;
                 outputs: {
                     /** @description Index by which a decision chooses it. */
                     output: number;
@@ -1964,6 +2030,8 @@ export interface components {
                 total: number;
                 waiting: number;
                 running: number;
+                /** @description Started items that wait for a decision, and hold no place. */
+                awaiting: number;
                 completed: number;
                 failed: number;
                 canceled: number;
@@ -1973,7 +2041,7 @@ export interface components {
             credits: {
                 /** @description Price of all items when they were accepted. */
                 estimated: number;
-                /** @description Maximum charge of the running items. */
+                /** @description Maximum charge of the running and the awaiting items. */
                 reserved: number;
                 charged: number;
                 maxCredits: number | null;
@@ -2003,6 +2071,8 @@ export interface components {
         BulkEstimate: {
             /** @description Maximum charge of all items. */
             credits: number;
+            /** @description Most that is spent before the first decisions; absent if no item waits for one. */
+            creditsBeforeApproval?: number;
             items: number;
             invalid: number;
             /** @description The first 50 invalid items, which were skipped. */
@@ -2021,13 +2091,15 @@ export interface components {
             id: string | null;
             use: string;
             /** @enum {string} */
-            state: "waiting" | "running" | "completed" | "failed" | "canceled";
+            state: "waiting" | "running" | "awaiting_approval" | "completed" | "failed" | "canceled";
             /** @description Number of the attempt; `retry` starts the next one. */
             round: number;
             jobId: string | null;
             price: number;
             /** @description Charged credits. */
             credits: number;
+            /** @description Steps of a pipeline that wait for a decision; empty for other jobs. */
+            awaiting: components["schemas"]["AwaitingStepOutput"][];
             /** @description The same object as `data` of the endpoint; null if the item is not completed. */
             data: {
                 [key: string]: unknown;
@@ -2048,7 +2120,7 @@ export interface components {
             round: number;
             jobId: string | null;
             /** @enum {string} */
-            status: "waiting" | "running" | "completed" | "failed" | "canceled";
+            status: "waiting" | "running" | "awaiting_approval" | "completed" | "failed" | "canceled";
             credits: number;
             /** @description The same object as `data` of the endpoint; null if the item is not completed. */
             data: {
@@ -2063,13 +2135,35 @@ export interface components {
             /** @description As `cursor`, returns the results after this one. */
             cursor: string;
         };
+        BulkDecisions: {
+            /** @description Number of items for which the decision counts. */
+            decided: number;
+            /** @description Number of chosen items that this request had no time for. Send the same request again. */
+            remaining: number;
+            items: components["schemas"]["DecidedItem"][];
+        };
+        DecidedItem: {
+            index: number;
+            id: string | null;
+            jobId: string | null;
+            /** @description True if the same decision was made before. */
+            replayed: boolean;
+            /** @description Reason why the decision does not count; null if it counts. */
+            error: {
+                /** @enum {string} */
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                message: string;
+            } | null;
+        };
         Webhook: {
             jobId: string;
             /**
              * @description Event of the job that is reported.
              * @enum {string}
              */
-            event: "started" | "ended";
+            event: "started" | "awaiting_approval" | "ended";
+            /** @description Step that awaits an approval; null for other events. */
+            step: string | null;
             /** @description Webhook endpoint; null if the request named the URL. */
             endpointId: string | null;
             /** Format: uri */
@@ -2104,7 +2198,9 @@ export interface components {
              * @description Event of the job that is reported.
              * @enum {string}
              */
-            event: "started" | "ended";
+            event: "started" | "awaiting_approval" | "ended";
+            /** @description Step that awaits an approval; null for other events. */
+            step: string | null;
             /** @description Webhook endpoint; null if the request named the URL. */
             endpointId: string | null;
             /** Format: uri */
@@ -2140,7 +2236,7 @@ export interface components {
             endpointId: string;
             /** Format: uri */
             url: string;
-            events: ("studio.job.started" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
+            events: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
             description: string;
             paused: boolean;
             /** @description Number of webhooks that were delivered. */
@@ -2469,6 +2565,8 @@ export interface components {
             /** @description Files of the steps whose results the step takes. */
             takes: {
                 step: string;
+                /** @description True if the decision chooses an output. */
+                chosen: boolean;
                 outputs: {
                     /** @description Index by which a decision chooses it. */
                     output: number;
@@ -3567,13 +3665,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -3639,13 +3737,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -3699,13 +3797,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -3775,13 +3873,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -3841,13 +3939,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -3924,13 +4022,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -3986,13 +4084,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4048,13 +4146,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4118,13 +4216,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4192,13 +4290,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4267,13 +4365,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4345,13 +4443,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4396,13 +4494,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4471,13 +4569,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4533,13 +4631,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4599,13 +4697,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4667,13 +4765,13 @@ export interface components {
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4984,6 +5082,12 @@ export interface components {
             hasMore: boolean;
             nextCursor: string | null;
         };
+        DecideBulkItemsRequest: components["schemas"]["ItemsApproved"] | components["schemas"]["ItemsRejected"];
+        DecideBulkItemsAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["BulkDecisions"];
+        };
         CancelBulkRequest: {
             /**
              * @default waiting
@@ -5056,7 +5160,7 @@ export interface components {
              */
             url: string;
             /** @description Types of the events that are sent. */
-            events: ("studio.job.started" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
+            events: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
             /** @default  */
             description?: string;
             /**
@@ -5072,7 +5176,7 @@ export interface components {
                 endpointId: string;
                 /** Format: uri */
                 url: string;
-                events: ("studio.job.started" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
+                events: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
                 description: string;
                 paused: boolean;
                 /** @description Number of webhooks that were delivered. */
@@ -5106,7 +5210,7 @@ export interface components {
              */
             url?: string;
             /** @description Types of the events that are sent. */
-            events?: ("studio.job.started" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
+            events?: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
             description?: string;
             /** @description True to send nothing. The events wait, and are sent when it is false again. */
             paused?: boolean;
@@ -6093,7 +6197,7 @@ export interface components {
             round: number;
             jobId: string | null;
             /** @enum {string} */
-            status: "waiting" | "running" | "completed" | "failed" | "canceled";
+            status: "waiting" | "running" | "awaiting_approval" | "completed" | "failed" | "canceled";
             credits: number;
             error: {
                 /** @enum {string} */
@@ -7881,6 +7985,8 @@ export interface operations {
                                 total: number;
                                 waiting: number;
                                 running: number;
+                                /** @description Started items that wait for a decision, and hold no place. */
+                                awaiting: number;
                                 completed: number;
                                 failed: number;
                                 canceled: number;
@@ -7890,7 +7996,7 @@ export interface operations {
                             credits: {
                                 /** @description Price of all items when they were accepted. */
                                 estimated: number;
-                                /** @description Maximum charge of the running items. */
+                                /** @description Maximum charge of the running and the awaiting items. */
                                 reserved: number;
                                 charged: number;
                                 maxCredits: number | null;
@@ -8043,7 +8149,7 @@ export interface operations {
     listBulkItems: {
         parameters: {
             query?: {
-                state?: "waiting" | "running" | "completed" | "failed" | "canceled";
+                state?: "waiting" | "running" | "awaiting_approval" | "completed" | "failed" | "canceled";
                 limit?: number;
                 cursor?: string;
             };
@@ -8096,6 +8202,26 @@ export interface operations {
                         event: "bulk";
                         data: string;
                     };
+                };
+            };
+        };
+    };
+    decideBulkItems: {
+        parameters: {
+            path: {
+                bulkId: string;
+            };
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DecideBulkItemsRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["DecideBulkItemsAnswer"];
                 };
             };
         };
@@ -8183,6 +8309,8 @@ export interface operations {
     getJobWebhook: {
         parameters: {
             query?: {
+                /** @description Id of a step of a pipeline: the webhook that reports that it awaits an approval. By default, the webhook of the end of the job. */
+                step?: string;
                 /** @description Choose only webhooks that this webhook endpoint receives. */
                 endpointId?: string;
             };
@@ -8202,6 +8330,8 @@ export interface operations {
     redeliverJobWebhook: {
         parameters: {
             query?: {
+                /** @description Id of a step of a pipeline: the webhook that reports that it awaits an approval. By default, the webhook of the end of the job. */
+                step?: string;
                 /** @description Choose only webhooks that this webhook endpoint receives. */
                 endpointId?: string;
             };
@@ -9254,6 +9384,40 @@ export interface operations {
                 "application/json": {
                     /** @constant */
                     type: "studio.job.started";
+                    /** Format: date-time */
+                    timestamp: string;
+                    data: components["schemas"]["Job"];
+                };
+            };
+        };
+        responses: {
+            /** @description The webhook will not be sent again. */
+            410: {
+            };
+            /** @description The webhook was received. */
+            "2XX": {
+            };
+            /** @description The webhook will be sent again later. */
+            default: {
+            };
+        };
+    };
+    awaitingApprovalJobWebhook: {
+        parameters: {
+            header: {
+                /** @description Id of the webhook. It is the same when the webhook is sent again. */
+                "webhook-id": string;
+                /** @description Unix time of this attempt, in seconds. */
+                "webhook-timestamp": string;
+                /** @description `v1,` followed by an HMAC-SHA256 in base64. Several signatures are separated by spaces. */
+                "webhook-signature": string;
+            };
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @constant */
+                    type: "studio.job.awaiting_approval";
                     /** Format: date-time */
                     timestamp: string;
                     data: components["schemas"]["Job"];

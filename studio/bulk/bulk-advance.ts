@@ -64,6 +64,7 @@ const advanced = z.object({
   total: z.number(),
   waiting: z.number(),
   running: z.number(),
+  awaiting: z.number(),
   completed: z.number(),
   failed: z.number(),
   canceled: z.number(),

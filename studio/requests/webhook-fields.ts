@@ -7,7 +7,7 @@ import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import { z } from 'zod';
 import {
-  findStartedJobId,
+  readSubjectId,
   webhookEvents as names,
   webhookTaskQueue,
 } from '../../domain/job-contract.ts';
@@ -64,7 +64,7 @@ export const webhookFields = {
     }),
   webhookEvents: webhookEvents.meta({
     description:
-      'Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.',
+      'Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.',
     example: ['started', 'completed'],
   }),
 };
@@ -104,7 +104,7 @@ export async function storeWebhooks(
   if (subjectIds.length === 0) return plan;
   const webhook: JobPlan['webhook'] = {
     taskQueue: webhookTaskQueue(config.TASK_QUEUE_PREFIX),
-    ...(subjectIds.some((id) => findStartedJobId(id) !== null) && { started: true }),
+    ...(subjectIds.some((id) => readSubjectId(id).event === 'started') && { started: true }),
     ...(!requested && { subjectIds }),
   };
   return { ...plan, webhook };

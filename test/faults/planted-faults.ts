@@ -1473,7 +1473,7 @@ const providers: Fault[] = [
   {
     name: 'webhooks to an endpoint are signed with the secret of the organization',
     file: 'activities/deliver-webhook.ts',
-    original: 'endpointId || organizationId',
+    original: 'endpointId ?? organizationId',
     planted: 'endpointId && organizationId',
     tests: ['test/webhooks/webhook-endpoints.test.ts'],
   },

@@ -131,7 +131,7 @@ const successes: { [Verb in Name]: Activities[Verb] } = {
   store: async ({ callIndex }) => makeOutputs(callIndex),
   cancel: async () => 'requested',
   completeStep: async ({ calls }) => ({ calls, texts: {} }),
-  recordApproval: async () => {},
+  recordApproval: async () => null,
   assemble: async ({ callIndex }) => makeOutputs(callIndex),
   charge: async ({ chargeMicro }) => ({
     verdict: 'settled',

@@ -91,6 +91,34 @@ describe.concurrent('a request without a webhookUrl', () => {
     expect(gateway.receiver.received('/failures')).toEqual([]);
   });
 
+  it('is reported when one of its steps awaits an approval, also to an endpoint that chose only that', async () => {
+    const caller = await gateway.newCaller();
+    const events = ['studio.job.awaiting_approval'];
+    const { endpointId, secret } = await create(caller, { url: at('/waits'), events });
+    const steps = [
+      { id: 'art', use: 'image/generate', body: { prompt: 'a tree' } },
+      {
+        id: 'cut-out',
+        use: 'image/remove-background',
+        approve: true,
+        body: { imageUrl: { $from: 'art' } },
+      },
+    ];
+    const body = { steps, async: true };
+    const started = await gateway.call('/api/v1/studio/pipelines', { key: caller.key, body });
+    const { jobId } = started.body.data;
+    const hook = await untilOne('/waits');
+    expect(verify(secret, hook)).toMatchObject({ type: events[0], data: { jobId } });
+    const query = `?step=cut-out&endpointId=${endpointId}`;
+    await untilHolds(async () =>
+      expect(
+        await gateway.call(`/api/v1/studio/jobs/${jobId}/webhook${query}`, { key: caller.key }),
+      ).toMatchObject({ body: { data: { step: 'cut-out', endpointId, state: 'delivered' } } }),
+    );
+    await gateway.cancel(jobId, caller.key);
+    await gateway.untilDone(jobId, caller.key);
+  });
+
   it('is one with a webhookUrl only if it has none', async () => {
     const caller = await gateway.newCaller();
     await create(caller, { url: at('/unused') });

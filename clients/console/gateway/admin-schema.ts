@@ -438,6 +438,8 @@ export interface components {
             /** @description Files of the steps whose results the step takes. */
             takes: {
                 step: string;
+                /** @description True if the decision chooses an output. */
+                chosen: boolean;
                 outputs: {
                     /** @description Index by which a decision chooses it. */
                     output: number;
@@ -710,7 +712,9 @@ export interface components {
              * @description Event of the job that is reported.
              * @enum {string}
              */
-            event: "started" | "ended";
+            event: "started" | "awaiting_approval" | "ended";
+            /** @description Step that awaits an approval; null for other events. */
+            step: string | null;
             /** @description Webhook endpoint; null if the request named the URL. */
             endpointId: string | null;
             /** Format: uri */
@@ -759,7 +763,9 @@ export interface components {
              * @description Event of the job that is reported.
              * @enum {string}
              */
-            event: "started" | "ended";
+            event: "started" | "awaiting_approval" | "ended";
+            /** @description Step that awaits an approval; null for other events. */
+            step: string | null;
             /** @description Webhook endpoint; null if the request named the URL. */
             endpointId: string | null;
             /** Format: uri */
@@ -1372,6 +1378,12 @@ export interface operations {
     };
     getJobWebhook: {
         parameters: {
+            query?: {
+                /** @description Id of a step of a pipeline: the webhook that reports that it awaits an approval. By default, the webhook of the end of the job. */
+                step?: string;
+                /** @description Choose only webhooks that this webhook endpoint receives. */
+                endpointId?: string;
+            };
             path: {
                 jobId: string;
             };

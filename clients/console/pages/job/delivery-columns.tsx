@@ -10,7 +10,10 @@ type Webhook = Schemas['ListedWebhook'];
 
 /** Columns that describe the delivery of a webhook. */
 export const deliveryColumns: readonly Column<Webhook>[] = [
-  { title: 'Event', cell: ({ event }) => event },
+  {
+    title: 'Event',
+    cell: ({ event, step }) => (step === null ? event : `${step} awaits approval`),
+  },
   { title: 'URL', cell: ({ url }) => <span className="url">{url}</span> },
   {
     title: 'State',

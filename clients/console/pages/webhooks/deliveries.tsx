@@ -36,12 +36,13 @@ const columns: Column<Webhook>[] = [
   ...deliveryColumns,
   {
     title: 'Action',
-    cell: ({ jobId, event, state, endpointId }) =>
-      event === 'ended' && (
+    cell: ({ jobId, event, step, state, endpointId }) =>
+      event !== 'started' && (
         <RedeliverButton
           jobIds={[jobId]}
+          step={step}
           isRunning={state === 'waiting'}
-          endpointId={endpointId ?? undefined}
+          endpointId={endpointId}
         />
       ),
   },
@@ -49,8 +50,8 @@ const columns: Column<Webhook>[] = [
 
 type Filter = (typeof filterOptions)[number][0];
 
-const idOf = ({ jobId, event, endpointId }: Webhook): string =>
-  [jobId, event === 'ended' ? [] : event, endpointId ?? []].flat().join('-');
+const idOf = ({ jobId, event, step, endpointId }: Webhook): string =>
+  [jobId, event === 'ended' ? null : event, step, endpointId].filter(Boolean).join('-');
 
 function useWebhooks(state: Filter) {
   return usePages({

@@ -22,6 +22,7 @@ const refreshMs = 10_000;
 
 const eventTexts: Record<EventType, string> = {
   'studio.job.started': 'A job started',
+  'studio.job.awaiting_approval': 'A step of a pipeline waits for you',
   'studio.job.completed': 'A job is completed',
   'studio.job.failed': 'A job failed',
   'studio.job.canceled': 'A job was canceled',

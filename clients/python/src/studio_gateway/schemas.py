@@ -279,6 +279,23 @@ class StepRejected(TypedDict):
     reason: NotRequired[str]
 
 
+class ItemsApproved(TypedDict):
+    decision: Literal['approve']
+    outputs: NotRequired[dict[str, int]]
+    body: NotRequired[dict[str, Any]]
+    items: Literal['all'] | list[str | int]
+    awaitingBefore: NotRequired[str]
+    step: NotRequired[str]
+
+
+class ItemsRejected(TypedDict):
+    decision: Literal['reject']
+    reason: NotRequired[str]
+    items: Literal['all'] | list[str | int]
+    awaitingBefore: NotRequired[str]
+    step: NotRequired[str]
+
+
 class KeyLimit(TypedDict):
     credits: float
     per: Literal['day', 'week', 'month', 'total']
@@ -335,6 +352,7 @@ class AwaitingStepTakeOutput(TypedDict):
 
 class AwaitingStepTake(TypedDict):
     step: str
+    chosen: bool
     outputs: list[AwaitingStepTakeOutput]
 
 
@@ -596,6 +614,7 @@ class BulkJobCounts(TypedDict):
     total: int
     waiting: int
     running: int
+    awaiting: int
     completed: int
     failed: int
     canceled: int
@@ -644,6 +663,7 @@ class BulkEstimateUs(TypedDict):
 
 class BulkEstimate(TypedDict):
     credits: float
+    creditsBeforeApproval: NotRequired[float]
     items: int
     invalid: int
     invalidItems: list[BulkEstimateInvalidItem]
@@ -652,21 +672,6 @@ class BulkEstimate(TypedDict):
 
 class BulkItemError(JobError):
     pass
-
-
-class BulkItem(TypedDict):
-    index: int
-    id: str | None
-    use: str
-    state: Literal['waiting', 'running', 'completed', 'failed', 'canceled']
-    round: int
-    jobId: str | None
-    price: float
-    credits: float
-    data: dict[str, Any] | None
-    error: BulkItemError | None
-    startedAt: str | None
-    endedAt: str | None
 
 
 class BulkResultError(JobError):
@@ -678,11 +683,24 @@ class BulkResult(TypedDict):
     index: int
     round: int
     jobId: str | None
-    status: Literal['waiting', 'running', 'completed', 'failed', 'canceled']
+    status: Literal['waiting', 'running', 'awaiting_approval', 'completed', 'failed', 'canceled']
     credits: float
     data: dict[str, Any] | None
     error: BulkResultError | None
     cursor: str
+
+
+class DecidedItemError(TypedDict):
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'WEBHOOK_ENDPOINT_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'BULK_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'CHAT_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'BULK_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'NOT_AWAITING', 'ALREADY_DECIDED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'JOBS_MAX_REACHED', 'BULK_LIMIT_REACHED', 'WINDOW_EXHAUSTED', 'PRICE_LIMIT_EXCEEDED', 'SKIPPED', 'APPROVAL_REJECTED', 'APPROVAL_TIMEOUT', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    message: str
+
+
+class DecidedItem(TypedDict):
+    index: int
+    id: str | None
+    jobId: str | None
+    replayed: bool
+    error: DecidedItemError | None
 
 
 class WebhookDelivery(TypedDict):
@@ -697,7 +715,8 @@ class WebhookDelivery(TypedDict):
 
 class ListedWebhook(TypedDict):
     jobId: str
-    event: Literal['started', 'ended']
+    event: Literal['started', 'awaiting_approval', 'ended']
+    step: str | None
     endpointId: str | None
     url: str
     state: Literal['waiting', 'delivering', 'delivered', 'gone', 'failed']
@@ -722,7 +741,7 @@ class WebhookTest(TypedDict):
 class WebhookEndpoint(TypedDict):
     endpointId: str
     url: str
-    events: list[Literal['studio.job.started', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]
+    events: list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]
     description: str
     paused: bool
     delivered: int
@@ -915,6 +934,7 @@ class AwaitingStepOutputTakeOutput(AwaitingStepTakeOutput):
 
 class AwaitingStepOutputTake(TypedDict):
     step: str
+    chosen: bool
     outputs: list[AwaitingStepOutputTakeOutput]
 
 
@@ -2084,7 +2104,7 @@ ImageGenerateRequest = TypedDict(
         'imageUrls': NotRequired[str | list[str]],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2122,7 +2142,7 @@ ImageEditRequest = TypedDict(
         'maskArea': NotRequired[Literal['white', 'transparent']],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2153,7 +2173,7 @@ ImageUpscaleRequest = TypedDict(
         'persistToStorage': NotRequired[bool],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2188,7 +2208,7 @@ ImageRemoveBackgroundRequest = TypedDict(
         'persistToStorage': NotRequired[bool],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2222,7 +2242,7 @@ ImageBatchRequest = TypedDict(
         'service': NotRequired[str],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2273,7 +2293,7 @@ VideoGenerateRequest = TypedDict(
         'negativePrompt': NotRequired[str],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2304,7 +2324,7 @@ VideoUpscaleRequest = TypedDict(
         'videoUrl': str,
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2338,7 +2358,7 @@ VideoMergeRequest = TypedDict(
         'audioMode': NotRequired[Literal['replace', 'mix']],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2362,7 +2382,7 @@ VoiceoverGenerateRequest = TypedDict(
         'similarityBoost': NotRequired[float],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2403,7 +2423,7 @@ DialogueGenerateRequest = TypedDict(
         'similarityBoost': NotRequired[float],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2449,7 +2469,7 @@ MusicPlanRequest = TypedDict(
         'model_id': NotRequired[Literal['music_v1']],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2472,7 +2492,7 @@ MusicGenerateRequest = TypedDict(
         'mode': NotRequired[Literal['full', 'audio-only']],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2510,7 +2530,7 @@ SfxGenerateRequest = TypedDict(
         'loop': NotRequired[bool],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2540,7 +2560,7 @@ AudioTranscribeRequest = TypedDict(
         'fileName': NotRequired[str],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2602,7 +2622,7 @@ ResumePipelineRequest = TypedDict(
         'maxCredits': NotRequired[float],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2804,11 +2824,7 @@ class GetBulkAnswer(TypedDict):
     data: BulkJob
 
 
-class ListBulkItemsAnswer(TypedDict):
-    success: Literal[True]
-    data: list[BulkItem]
-    hasMore: bool
-    nextCursor: str | None
+DecideBulkItemsRequest: TypeAlias = ItemsApproved | ItemsRejected
 
 
 class CancelBulkRequest(TypedDict):
@@ -2868,7 +2884,7 @@ class ListWebhookEndpointsAnswer(TypedDict):
 
 class CreateWebhookEndpointRequest(TypedDict):
     url: str
-    events: list[Literal['studio.job.started', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]
+    events: list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]
     description: NotRequired[str]
     paused: NotRequired[bool]
 
@@ -2876,7 +2892,7 @@ class CreateWebhookEndpointRequest(TypedDict):
 class CreateWebhookEndpointAnswerData(TypedDict):
     endpointId: str
     url: str
-    events: list[Literal['studio.job.started', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]
+    events: list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]
     description: str
     paused: bool
     delivered: int
@@ -2902,7 +2918,7 @@ class GetWebhookEndpointAnswer(TypedDict):
 
 class UpdateWebhookEndpointRequest(TypedDict):
     url: NotRequired[str]
-    events: NotRequired[list[Literal['studio.job.started', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]]
+    events: NotRequired[list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]]
     description: NotRequired[str]
     paused: NotRequired[bool]
 
@@ -3832,7 +3848,7 @@ class BulkResultFields(TypedDict):
     index: int
     round: int
     jobId: str | None
-    status: Literal['waiting', 'running', 'completed', 'failed', 'canceled']
+    status: Literal['waiting', 'running', 'awaiting_approval', 'completed', 'failed', 'canceled']
     credits: float
     error: BulkResultFieldsError | None
     cursor: str
@@ -4000,9 +4016,32 @@ class JobTimeline(TypedDict):
     steps: list[JobStep]
 
 
+class BulkItem(TypedDict):
+    index: int
+    id: str | None
+    use: str
+    state: Literal['waiting', 'running', 'awaiting_approval', 'completed', 'failed', 'canceled']
+    round: int
+    jobId: str | None
+    price: float
+    credits: float
+    awaiting: list[AwaitingStepOutput]
+    data: dict[str, Any] | None
+    error: BulkItemError | None
+    startedAt: str | None
+    endedAt: str | None
+
+
+class BulkDecisions(TypedDict):
+    decided: int
+    remaining: int
+    items: list[DecidedItem]
+
+
 class Webhook(TypedDict):
     jobId: str
-    event: Literal['started', 'ended']
+    event: Literal['started', 'awaiting_approval', 'ended']
+    step: str | None
     endpointId: str | None
     url: str
     state: Literal['waiting', 'delivering', 'delivered', 'gone', 'failed']
@@ -4132,7 +4171,7 @@ PipelineRequest = TypedDict(
         'maxCredits': NotRequired[float],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -4168,6 +4207,18 @@ class DecideStepAnswer(GetJobAnswer):
 
 class CancelJobAnswer(GetJobAnswer):
     pass
+
+
+class ListBulkItemsAnswer(TypedDict):
+    success: Literal[True]
+    data: list[BulkItem]
+    hasMore: bool
+    nextCursor: str | None
+
+
+class DecideBulkItemsAnswer(TypedDict):
+    success: Literal[True]
+    data: BulkDecisions
 
 
 class GetJobWebhookAnswer(TypedDict):

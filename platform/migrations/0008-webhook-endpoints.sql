@@ -27,6 +27,6 @@ CREATE INDEX webhook_endpoint_of_organization ON webhook_endpoint (organization_
 -- Endpoint that receives the webhook; null if the request named a URL. The `subject_id` then is the
 -- id of the event, a dot and the id of the endpoint, which may have been deleted since.
 ALTER TABLE webhook ADD COLUMN endpoint_id text;
-CREATE INDEX webhook_of_event ON webhook (split_part(subject_id, '.', 1)) WHERE endpoint_id IS NOT NULL;
+CREATE INDEX webhook_of_event ON webhook (split_part(subject_id, '.', 1)) WHERE job_id IS NULL AND endpoint_id IS NOT NULL;
 CREATE INDEX webhook_of_endpoint ON webhook (endpoint_id, job_id DESC, subject_id DESC) WHERE endpoint_id IS NOT NULL;
 CREATE INDEX webhook_undelivered ON webhook (endpoint_id) WHERE endpoint_id IS NOT NULL AND state <> 'delivered';
