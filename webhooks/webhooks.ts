@@ -179,6 +179,7 @@ const unrequestedEnd = sql.fragment`SELECT FROM job j WHERE j.id = webhook.job_i
 export function createWebhooks(pool: DatabasePool) {
   return {
     ...createRegistry(pool),
+    ...createRestarts(pool),
     ...createAttemptWrites(pool),
     ...createDueReads(pool),
     ...createReads(pool),
@@ -235,6 +236,11 @@ function createRegistry(pool: DatabasePool) {
             AND NOT (starts_with(subject_id, 'job_') AND EXISTS (SELECT FROM job j WHERE j.id = webhook.job_id)))
           OR (state IN ('waiting', 'delivering') AND EXISTS (${unrequestedEnd}))`);
     },
+  };
+}
+
+function createRestarts(pool: DatabasePool) {
+  return {
     /** Sets a webhook of any state to `delivering`, with the full number of attempts. */
     async resetDelivery(subjectId: string): Promise<void> {
       await pool.query(command`UPDATE webhook SET state = 'delivering',
