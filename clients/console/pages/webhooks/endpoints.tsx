@@ -22,7 +22,7 @@ const refreshMs = 10_000;
 
 const eventTexts: Record<EventType, string> = {
   'studio.job.started': 'A job started',
-  'studio.job.awaiting_approval': 'A step of a pipeline waits for you',
+  'studio.job.awaiting_approval': 'A step waits for you',
   'studio.job.completed': 'A job is completed',
   'studio.job.failed': 'A job failed',
   'studio.job.canceled': 'A job was canceled',
@@ -105,7 +105,7 @@ function SettingsButton({ label, title, settings, save, denial = null }: Setting
 export function NewEndpoint({ denial }: { denial: string | null }) {
   const [secret, setSecret] = useState<string | null>(null);
   return (
-    <>
+    <div>
       <SettingsButton
         label="New endpoint"
         title="New endpoint"
@@ -118,7 +118,7 @@ export function NewEndpoint({ denial }: { denial: string | null }) {
         }}
       />
       <NewSecret title="Secret of the endpoint" secret={secret} onClose={() => setSecret(null)} />
-    </>
+    </div>
   );
 }
 
