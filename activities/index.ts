@@ -68,7 +68,8 @@ export function createActivities(services: Services, { config, client, showJob }
     reserve: (plan: JobPlan) => reserve(services, plan),
     ...createCallActivities(services),
     completeStep: (task: StepToComplete) => completeStep(services, task),
-    recordApproval: (event: ApprovalEvent) => recordApproval(services, event),
+    recordApproval: (event: ApprovalEvent) =>
+      recordApproval({ ...services, publicBaseUrl: publicBaseUrl(config) }, event),
     assemble: (task: AssemblyInput) => assemble(services, task),
     charge: (job: DeliveredJob) => charge(services, job),
     release: (job: UndeliveredJob) => release(services, job),

@@ -248,9 +248,7 @@ async function planChanged(
   const taken = new Map<string, TakenStep>();
   for (const source of sources) {
     const delivered = { job: { ...job, outputs: approval.outputs, documents }, step: source };
-    const takenStep = await takeStep(delivered, { storage, texts: { areChecked: true } });
-    // Outputs keep their indexes, also if one before them was not delivered.
-    taken.set(source.id, { ...takenStep, files: source.outputs });
+    taken.set(source.id, await takeStep(delivered, { storage, texts: { areChecked: true } }));
   }
   const capability = withTaken(taken);
   const request = {
