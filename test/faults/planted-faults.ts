@@ -574,7 +574,7 @@ const bulk: Fault[] = [
   {
     name: 'a bulk job that continues as new forgets its running jobs',
     file: 'workflows/studio-bulk.ts',
-    original: 'if (running > live.size || state.hasMore',
+    original: 'if (busy > listBusy(run).length || state.hasMore',
     planted: 'if (state.hasMore',
     tests: [bulkRecovery],
   },
@@ -602,8 +602,8 @@ const bulk: Fault[] = [
   {
     name: 'an item starts although its bulk job was paused meanwhile',
     file: bulkSql,
-    original: "EXIT WHEN b.status <> 'in_progress' OR b.running >= b.concurrency;",
-    planted: 'EXIT WHEN b.running >= b.concurrency;',
+    original: "EXIT WHEN b.status <> 'in_progress' OR b.running - b.awaiting >= b.concurrency;",
+    planted: 'EXIT WHEN b.running - b.awaiting >= b.concurrency;',
     tests: [bulkBudget],
   },
   {

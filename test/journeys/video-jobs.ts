@@ -11,15 +11,13 @@ interface VideoJob {
 export function createVideoCalls(gateway: TestGateway) {
   const video = (tool: string, body: object) =>
     gateway.call(`/api/v1/studio/video/${tool}`, { body });
-  return {
-    video,
-    async make(tool: string, body: object): Promise<VideoJob> {
-      const ticket = await video(tool, body);
-      expect(ticket.status).toBe(202);
-      expect(ticket.body.credits.used).toBe(0);
-      expect(ticket.headers.get('location')).toBe(ticket.body.data.statusUrl);
-      const done = await gateway.untilDone(ticket.body.data.jobId);
-      return done.body.data as unknown as VideoJob;
-    },
+  const make = async (tool: string, body: object): Promise<VideoJob> => {
+    const ticket = await video(tool, body);
+    expect(ticket.status).toBe(202);
+    expect(ticket.body.credits.used).toBe(0);
+    expect(ticket.headers.get('location')).toBe(ticket.body.data.statusUrl);
+    const done = await gateway.untilDone(ticket.body.data.jobId);
+    return done.body.data as unknown as VideoJob;
   };
+  return { video, make };
 }
