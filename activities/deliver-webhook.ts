@@ -101,15 +101,18 @@ function createAttemptFailure({ outcome, status, error }: SendResult, retryInMs:
   });
 }
 
-async function readEvent(deps: DeliveryDeps, ids: WebhookIds): Promise<WebhookEvent> {
-  if (isId('notice', ids.subjectId)) {
-    const { type, createdAtMs, data } = await deps.accountNotices.read(ids.subjectId);
+async function readEvent(
+  deps: DeliveryDeps,
+  organizationId: string,
+  eventId: string,
+): Promise<WebhookEvent> {
+  if (isId('notice', eventId)) {
+    const { type, createdAtMs, data } = await deps.accountNotices.read(eventId);
     return { type, timestamp: isoTime(createdAtMs), data };
   }
-  if (isId('bulkEvent', ids.subjectId))
-    return deps.readBulkEvent(ids.organizationId, ids.subjectId);
-  const { jobId, event, stepId } = readSubjectId(ids.subjectId);
-  const job = await deps.readJob(ids.organizationId, jobId);
+  if (isId('bulkEvent', eventId)) return deps.readBulkEvent(organizationId, eventId);
+  const { jobId, event, stepId } = readSubjectId(eventId);
+  const job = await deps.readJob(organizationId, jobId);
   assert(job, 'cannot send a webhook for a job that does not exist');
   const isEnd = event === 'ended';
   assert(!isEnd || job.status !== 'open', 'cannot report the end of a job that is still open');
@@ -123,9 +126,11 @@ async function readEvent(deps: DeliveryDeps, ids: WebhookIds): Promise<WebhookEv
 }
 
 async function buildMessage(deps: DeliveryDeps, ids: WebhookIds): Promise<WebhookMessage> {
-  const event = await readEvent(deps, ids);
+  const { subjectId, organizationId } = ids;
+  const { eventId, endpointId } = readSubjectId(subjectId);
+  const event = await readEvent(deps, organizationId, eventId);
   // All attempts to report an event have the same message id, so that receivers can discard
   // duplicates.
-  const id = `msg_${ids.subjectId.replace(/^(job|ntc|evt)_/, '')}`;
-  return signMessage(deps.signingSecrets, ids.organizationId, { id, event });
+  const id = `msg_${eventId.replace(/^(job|ntc|evt)_/, '')}`;
+  return signMessage(deps.signingSecrets, endpointId ?? organizationId, { id, event });
 }

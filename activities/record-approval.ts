@@ -43,8 +43,8 @@ export async function recordApproval(
     SELECT status = 'open' AS "isOpen", nullif(approvals->${stepId}->'end', 'null') AS end
     FROM job WHERE id = ${jobId}`);
   const end = row?.end ?? (row?.isOpen ? null : settled);
-  const webhookId = end ? null : await webhooks.createForStep(jobId, stepId);
-  return { end, webhookId, jobUrl: `${publicBaseUrl}/console/jobs/${jobId}` };
+  const webhookIds = end ? [] : await webhooks.createForStep(jobId, stepId);
+  return { end, webhookIds, jobUrl: `${publicBaseUrl}/console/jobs/${jobId}` };
 }
 
 async function recordBegin(

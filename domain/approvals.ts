@@ -40,10 +40,12 @@ export interface ApprovalEnd extends NonNullable<StepApproval['end']> {
   changed: NonNullable<Decision['changed']> | null;
 }
 
-/** Row of a job after an event: the end of the wait, and the webhook to deliver; null if there is none. */
+/** Row of a job after an event: the end of the wait, and the ids of the webhooks to deliver. */
 export interface RecordedApproval {
   end: ApprovalEnd | null;
-  webhookId: string | null;
+  webhookIds?: string[];
+  /** Webhook to deliver, in results that were recorded before there were webhook endpoints. */
+  webhookId?: string | null;
   /** Page of the job in the console. */
   jobUrl: string;
 }

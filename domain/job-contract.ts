@@ -140,16 +140,22 @@ export function waitSubjectId(jobId: string, stepId: string): string {
   return `${jobId.replace(/^job_/, 'wait_')}_${stepId}`;
 }
 
-/** Returns the job, event and step that a webhook of a job reports. `stepId` is null unless a step awaits an approval. */
+/**
+ * Returns what a webhook reports: the id of the event, and for a job the job, the event and the step
+ * that awaits an approval. `endpointId` is null if the request named the URL.
+ */
 export function readSubjectId(subjectId: string): {
+  eventId: string;
+  endpointId: string | null;
   jobId: string;
   event: 'started' | 'ended' | 'awaiting_approval';
   stepId: string | null;
 } {
-  const [kind, id, ...stepId] = subjectId.split('_');
-  const jobId = `job_${id}`;
-  if (kind === 'wait') return { jobId, event: 'awaiting_approval', stepId: stepId.join('_') };
-  return { jobId, event: kind === 'start' ? 'started' : 'ended', stepId: null };
+  const [eventId = '', endpointId = null] = subjectId.split('.');
+  const [kind, id, ...stepId] = eventId.split('_');
+  const ids = { eventId, endpointId, jobId: `job_${id}`, stepId: null };
+  if (kind === 'wait') return { ...ids, event: 'awaiting_approval', stepId: stepId.join('_') };
+  return { ...ids, event: kind === 'start' ? 'started' : 'ended' };
 }
 
 /** Returns the id of the workflow that delivers a webhook. */
@@ -161,7 +167,8 @@ export function deliveryWorkflowId(subjectId: string): string {
 export interface WebhookDelivery {
   /**
    * Id of the event that the webhook reports. End of a job: the job id. Other events of a job: the
-   * result of `startSubjectId` or `waitSubjectId`. Account notice: the id of the notice.
+   * result of `startSubjectId` or `waitSubjectId`. Account notice: the id of the notice. If a webhook
+   * endpoint receives it, a dot and the id of the endpoint follow.
    */
   subjectId: string;
   organizationId: string;

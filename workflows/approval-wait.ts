@@ -21,7 +21,7 @@ import type { PipelineStep } from '../domain/pipeline-plan.ts';
 import { createFailure } from './failures.ts';
 import { throwIfCanceledOrOverdue, type RunningJob } from './running-job.ts';
 import { runStep } from './steps.ts';
-import { startWebhookDelivery } from './webhook-delivery.ts';
+import { startDeliveries } from './webhook-delivery.ts';
 
 /** Wait of a step. */
 interface Wait {
@@ -84,12 +84,17 @@ export async function awaitApproval(
       activities.recordApproval(event),
     );
   };
-  let { end, webhookId, jobUrl } = await record({ kind: 'begin', outputs });
+  let {
+    end,
+    webhookId,
+    webhookIds = webhookId ? [webhookId] : [],
+    jobUrl,
+  } = await record({ kind: 'begin', outputs });
   if (!end) {
     const wait: Wait = { isOver: false, decision: null, isRecorded: false };
     job.waits.set(step.id, wait);
     informBulk(job);
-    if (webhookId) await startWebhookDelivery(plan, webhookId);
+    await startDeliveries(plan, webhookIds);
     while (!end) {
       const own = await awaitEnd(job, { step, wait, jobUrl, untilMs: times.untilMs });
       const body = wait.decision?.body ?? null;

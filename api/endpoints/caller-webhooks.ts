@@ -12,13 +12,18 @@ import { toResponse } from '../../domain/json.ts';
 import { getRequiredScope } from '../../studio/capabilities/capability.ts';
 import { findCapability } from '../../studio/pipelines/job-kinds.ts';
 import { stepId } from '../../studio/pipelines/pipeline-requests.ts';
-import type { Composition } from '../composition.ts';
 import { authorize } from '../../identity/access.ts';
-import { responseSchema, toData, toPage, dataSchema, pageSchema } from './fields.ts';
+import { responseSchema, toData, toPage, dataSchema, idField, pageSchema } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 import { findJob, jobPath as path, jobRequest } from './studio-jobs.ts';
 
 const attemptsShownMax = 50;
+
+const endpointFilter = {
+  endpointId: idField('webhookEndpoint').optional().meta({
+    description: 'Choose only webhooks that this webhook endpoint receives.',
+  }),
+};
 
 const deliverySchema = responseSchema(webhookAttempt).meta({ id: 'WebhookDelivery' });
 
@@ -62,31 +67,21 @@ export const listedWebhook = webhookSummary
 /** Schema of a cursor of a list of webhooks: the id of a reported event. */
 export const webhookCursor = z
   .string()
-  .max(100)
+  .max(160)
   .regex(
-    /^(?:(?:job|start)_[0-9a-f]{32}|wait_[0-9a-f]{32}_[\w-]+)$/,
+    /^(?:(?:job|start)_[0-9a-f]{32}|wait_[0-9a-f]{32}_[\w-]+)(?:\.whe_[0-9a-f]{32})?$/,
     'must be the `nextCursor` of a page',
   );
 
-/** Query parameter that selects the webhook of a step. */
+/** Query parameters that choose webhooks of a job. */
 export const webhookQuery = z.strictObject({
   step: stepId.optional().meta({
     description:
       'Id of a step of a pipeline: the webhook that reports that it awaits an approval. By default, the webhook of the end of the job.',
   }),
+  ...endpointFilter,
 });
 const request = { ...jobRequest, query: webhookQuery };
-
-/** Starts a new delivery of a webhook. Returns the webhook with its latest delivery attempts. */
-async function redeliver(
-  { webhooks, webhookRelay }: Pick<Composition, 'webhooks' | 'webhookRelay'>,
-  webhook: WebhookRecord,
-): Promise<z.infer<typeof webhookSchema>> {
-  const { subjectId, organizationId, step } = webhook;
-  await webhookRelay.redeliver({ subjectId, organizationId });
-  const ids = { ...webhook, step: step ?? undefined };
-  return buildWebhookResponse(webhooks, await findWebhook(webhooks, ids));
-}
 
 /** Endpoints that get, redeliver and list webhooks of jobs. */
 export const callerWebhooks = defineSection('Webhooks', {
@@ -95,12 +90,14 @@ export const callerWebhooks = defineSection('Webhooks', {
     scope: 'studio:read',
     bucket: 'polls',
     summary: 'Get the webhook of a job and its delivery attempts',
+    description:
+      'If several webhook endpoints receive the end of the job, the answer contains one of its webhooks: one that was not delivered, if there is one.',
     request,
     response: dataSchema(webhookSchema),
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'NOT_FOUND'],
-    async handle({ query: { step }, ...call }, { reads, webhooks }) {
+    async handle({ query, ...call }, { reads, webhooks }) {
       const { id: jobId, organizationId } = await findJob(call, { reads });
-      const webhook = await findWebhook(webhooks, { jobId, organizationId, step });
+      const webhook = await findWebhook(webhooks, { ...query, jobId, organizationId });
       return toData(await buildWebhookResponse(webhooks, webhook));
     },
   }),
@@ -108,20 +105,24 @@ export const callerWebhooks = defineSection('Webhooks', {
   redeliverJobWebhook: defineEndpoint({
     route: `POST ${path}/:jobId/webhook/redeliver`,
     scope: 'studio:read',
-    summary: 'Deliver the webhook of a job again',
+    summary: 'Deliver the webhooks of a job again',
     description: 'The key also needs the scope of the job’s endpoint, for example `studio:image`.',
     request,
     response: dataSchema(webhookSchema),
     responses: { 202: 'The webhook will be delivered again.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'NOT_FOUND', 'JOB_NOT_DONE'],
-    async handle({ query: { step }, ...call }, services) {
+    async handle(call, services) {
       const job = await findJob(call, services);
       const { organizationId } = call.caller;
       const capability = findCapability(job.type);
       if (capability) authorize(call.caller, getRequiredScope(capability));
-      const webhook = await findWebhook(services.webhooks, { jobId: job.id, organizationId, step });
-      if (job.status === 'open' && step === undefined) throw new GatewayError('JOB_NOT_DONE');
-      return toData(await redeliver(services, webhook));
+      const { webhooks, webhookRelay } = services;
+      const choice = { ...call.query, jobId: job.id, organizationId };
+      await findWebhook(webhooks, choice);
+      if (job.status === 'open' && choice.step === undefined)
+        throw new GatewayError('JOB_NOT_DONE');
+      await webhookRelay.redeliver(choice);
+      return toData(await buildWebhookResponse(webhooks, await findWebhook(webhooks, choice)));
     },
   }),
 
@@ -140,14 +141,15 @@ export const callerWebhooks = defineSection('Webhooks', {
             description:
               'Return only webhooks in this delivery state. `failing` matches every webhook whose last delivery attempt failed.',
           }),
+        ...endpointFilter,
         limit: z.coerce.number().int().min(1).max(100).default(20),
         cursor: webhookCursor.optional(),
       }),
     },
     response: pageSchema(listedWebhook),
-    async handle({ caller, query: { state, limit, cursor } }, { webhooks }) {
+    async handle({ caller, query: { state, endpointId, limit, cursor } }, { webhooks }) {
       const { organizationId } = caller;
-      const filter = { organizationId, state, beforeId: cursor, limit: limit + 1 };
+      const filter = { organizationId, endpointId, state, beforeId: cursor, limit: limit + 1 };
       const rows = await webhooks.list(filter);
       return toPage(rows, {
         limit,

@@ -134,9 +134,9 @@ export const studioJobs = defineSection('Jobs', {
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED'],
     async handle(call, { reads, readCalls, webhooks }) {
       const job = await findJob(call, { reads });
-      const [calls, webhook] = await Promise.all([
+      const [calls, [webhook = null]] = await Promise.all([
         readCalls([job.id]),
-        webhooks.find({ jobId: job.id, organizationId: call.caller.organizationId }),
+        webhooks.findAll({ jobId: job.id, organizationId: call.caller.organizationId }),
       ]);
       const createdAt = isoTime(job.createdAtMs);
       const steps = listSteps(job, calls, webhook);

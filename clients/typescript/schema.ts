@@ -609,14 +609,16 @@ export interface paths {
         parameters: {};
         /**
          * Get the webhook of a job and its delivery attempts
-         * @description Scope: `studio:read`.
+         * @description If several webhook endpoints receive the end of the job, the answer contains one of its webhooks: one that was not delivered, if there is one.
+         *
+         *     Scope: `studio:read`.
          */
         get: operations["getJobWebhook"];
     };
     "/api/v1/studio/jobs/{jobId}/webhook/redeliver": {
         parameters: {};
         /**
-         * Deliver the webhook of a job again
+         * Deliver the webhooks of a job again
          * @description The key also needs the scope of the job’s endpoint, for example `studio:image`.
          *
          *     Scope: `studio:read`.
@@ -640,6 +642,73 @@ export interface paths {
          *     Scope: `keys:write`.
          */
         post: operations["testWebhook"];
+    };
+    "/api/v1/webhook-endpoints": {
+        parameters: {};
+        /**
+         * List your webhook endpoints with their health, newest first
+         * @description Scope: `keys:write`.
+         */
+        get: operations["listWebhookEndpoints"];
+        /**
+         * Create a webhook endpoint
+         * @description It receives the chosen events of all requests of the organization that have no `webhookUrl`. An organization can have at most 20.
+         *
+         *     Scope: `keys:write`.
+         */
+        post: operations["createWebhookEndpoint"];
+    };
+    "/api/v1/webhook-endpoints/{endpointId}": {
+        parameters: {};
+        /**
+         * Get a webhook endpoint with its health
+         * @description Scope: `keys:write`.
+         */
+        get: operations["getWebhookEndpoint"];
+        /**
+         * Delete a webhook endpoint
+         * @description Its webhooks that were not delivered yet are not sent any more.
+         *
+         *     Scope: `keys:write`.
+         */
+        delete: operations["deleteWebhookEndpoint"];
+        /**
+         * Change or pause a webhook endpoint
+         * @description Fields that you omit stay. Webhooks that are still to be delivered are sent to the new URL.
+         *
+         *     Scope: `keys:write`.
+         */
+        patch: operations["updateWebhookEndpoint"];
+    };
+    "/api/v1/webhook-endpoints/{endpointId}/rotate": {
+        parameters: {};
+        /**
+         * Rotate the secret of a webhook endpoint
+         * @description For `overlapSeconds` (default: one day), webhooks are signed with both secrets. With 0, the old secret is no longer used.
+         *
+         *     Scope: `keys:write`.
+         */
+        post: operations["rotateWebhookEndpointSecret"];
+    };
+    "/api/v1/webhook-endpoints/{endpointId}/test": {
+        parameters: {};
+        /**
+         * Send a test webhook to a webhook endpoint
+         * @description Sends one event of type `webhook.test` and waits for the response. The webhook is neither retried nor recorded.
+         *
+         *     Scope: `keys:write`.
+         */
+        post: operations["testWebhookEndpoint"];
+    };
+    "/api/v1/webhook-endpoints/{endpointId}/replay": {
+        parameters: {};
+        /**
+         * Send the undelivered webhooks of a webhook endpoint again
+         * @description Sends those that failed, or wait for their next attempt, and whose last attempt was not before `since`. They are sent within about ten seconds, with the same `webhook-id`.
+         *
+         *     Scope: `keys:write`.
+         */
+        post: operations["replayWebhookEndpoint"];
     };
     "/api/v1/responses": {
         parameters: {};
@@ -1558,7 +1627,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -2037,7 +2106,7 @@ export interface components {
             } | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -2059,7 +2128,7 @@ export interface components {
             } | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -2082,7 +2151,7 @@ export interface components {
             /** @description Reason why the decision does not count; null if it counts. */
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
             } | null;
         };
@@ -2095,6 +2164,8 @@ export interface components {
             event: "started" | "awaiting_approval" | "ended";
             /** @description Step that awaits an approval; null for other events. */
             step: string | null;
+            /** @description Webhook endpoint; null if the request named the URL. */
+            endpointId: string | null;
             /** Format: uri */
             url: string;
             /** @enum {string} */
@@ -2130,6 +2201,8 @@ export interface components {
             event: "started" | "awaiting_approval" | "ended";
             /** @description Step that awaits an approval; null for other events. */
             step: string | null;
+            /** @description Webhook endpoint; null if the request named the URL. */
+            endpointId: string | null;
             /** Format: uri */
             url: string;
             /** @enum {string} */
@@ -2158,6 +2231,29 @@ export interface components {
             };
             /** @description The body that was sent. */
             body: string;
+        };
+        WebhookEndpoint: {
+            endpointId: string;
+            /** Format: uri */
+            url: string;
+            events: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
+            description: string;
+            paused: boolean;
+            /** @description Number of webhooks that were delivered. */
+            delivered: number;
+            /** @description Number of delivery attempts that failed. */
+            failed: number;
+            /** @description Status of the last attempt. */
+            lastStatus: number | null;
+            /** @description Reason why the last attempt has no status, or target of its redirect. */
+            lastError: string | null;
+            lastDeliveredAt: string | null;
+            /** Format: date-time */
+            createdAt: string;
+            /** Format: date-time */
+            updatedAt: string;
+            /** @description Time of the first attempt that failed after the last delivery; null if none has. */
+            failingSince: string | null;
         };
         OpenAIImages: {
             created: number;
@@ -2406,7 +2502,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -3565,7 +3661,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -3637,7 +3733,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -3697,7 +3793,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -3773,7 +3869,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -3839,7 +3935,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -3922,7 +4018,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -3984,7 +4080,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -4046,7 +4142,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -4116,7 +4212,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -4190,7 +4286,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -4265,7 +4361,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -4343,7 +4439,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -4394,7 +4490,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -4469,7 +4565,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -4531,7 +4627,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -4597,7 +4693,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -4665,7 +4761,7 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
@@ -4892,7 +4988,7 @@ export interface components {
             skipInvalid?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the bulk job (docs/bulk.md).
+             * @description HTTPS URL that receives the events of the bulk job. Without it, your webhook endpoints receive them (docs/bulk.md).
              */
             webhookUrl?: string;
             /** @description Events that are sent to `webhookUrl`; by default all. */
@@ -4954,7 +5050,7 @@ export interface components {
             skipInvalid?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the bulk job (docs/bulk.md).
+             * @description HTTPS URL that receives the events of the bulk job. Without it, your webhook endpoints receive them (docs/bulk.md).
              */
             webhookUrl?: string;
             /** @description Events that are sent to `webhookUrl`; by default all. */
@@ -5051,6 +5147,107 @@ export interface components {
             /** @constant */
             success: true;
             data: components["schemas"]["WebhookTest"];
+        };
+        ListWebhookEndpointsAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["WebhookEndpoint"][];
+        };
+        CreateWebhookEndpointRequest: {
+            /**
+             * Format: uri
+             * @description HTTPS URL that receives the events.
+             */
+            url: string;
+            /** @description Types of the events that are sent. */
+            events: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
+            /** @default  */
+            description?: string;
+            /**
+             * @description True to send nothing. The events wait, and are sent when it is false again.
+             * @default false
+             */
+            paused?: boolean;
+        };
+        CreateWebhookEndpointAnswer: {
+            /** @constant */
+            success: true;
+            data: {
+                endpointId: string;
+                /** Format: uri */
+                url: string;
+                events: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
+                description: string;
+                paused: boolean;
+                /** @description Number of webhooks that were delivered. */
+                delivered: number;
+                /** @description Number of delivery attempts that failed. */
+                failed: number;
+                /** @description Status of the last attempt. */
+                lastStatus: number | null;
+                /** @description Reason why the last attempt has no status, or target of its redirect. */
+                lastError: string | null;
+                lastDeliveredAt: string | null;
+                /** Format: date-time */
+                createdAt: string;
+                /** Format: date-time */
+                updatedAt: string;
+                /** @description Time of the first attempt that failed after the last delivery; null if none has. */
+                failingSince: string | null;
+                /** @description Secret in the format of the Standard Webhooks libraries: `whsec_…`. */
+                secret: string;
+            };
+        };
+        GetWebhookEndpointAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["WebhookEndpoint"];
+        };
+        UpdateWebhookEndpointRequest: {
+            /**
+             * Format: uri
+             * @description HTTPS URL that receives the events.
+             */
+            url?: string;
+            /** @description Types of the events that are sent. */
+            events?: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
+            description?: string;
+            /** @description True to send nothing. The events wait, and are sent when it is false again. */
+            paused?: boolean;
+        };
+        UpdateWebhookEndpointAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["WebhookEndpoint"];
+        };
+        DeleteWebhookEndpointAnswer: {
+            /** @constant */
+            success: true;
+            endpointId: string;
+        };
+        RotateWebhookEndpointSecretRequest: {
+            /** @default 86400 */
+            overlapSeconds?: number;
+        };
+        RotateWebhookEndpointSecretAnswer: {
+            /** @description Secret in the format of the Standard Webhooks libraries: `whsec_…`. */
+            secret: string;
+            generation: number;
+            /** @description Older secrets; webhooks are also signed with them until `retiresAt`. */
+            replaced: {
+                generation: number;
+                /** Format: date-time */
+                retiresAt: string;
+            }[];
+        };
+        TestWebhookEndpointAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["WebhookTest"];
+        };
+        ReplayWebhookEndpointRequest: {
+            /** Format: date-time */
+            since: string;
         };
         CreateResponseRequest: {
             model: string;
@@ -5641,7 +5838,7 @@ export interface components {
         SetNoticesRequest: {
             /**
              * Format: uri
-             * @description HTTPS URL that receives the notices; null stops all notices.
+             * @description HTTPS URL that receives the notices. If it is null, the webhook endpoints that chose them receive them.
              */
             url: string | null;
             /**
@@ -5971,7 +6168,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -6004,7 +6201,7 @@ export interface components {
             credits: number;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -6028,7 +6225,7 @@ export interface components {
             skipInvalid?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the bulk job (docs/bulk.md).
+             * @description HTTPS URL that receives the events of the bulk job. Without it, your webhook endpoints receive them (docs/bulk.md).
              */
             webhookUrl?: string;
             /** @description Events that are sent to `webhookUrl`; by default all. */
@@ -7222,7 +7419,7 @@ export interface operations {
                     file: string;
                     /**
                      * Format: uri
-                     * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+                     * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
                      */
                     webhookUrl?: string;
                     /** @description Same value as in the JSON body, encoded as JSON. */
@@ -7273,7 +7470,7 @@ export interface operations {
                     file: string;
                     /**
                      * Format: uri
-                     * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+                     * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
                      */
                     webhookUrl?: string;
                     /** @description Same value as in the JSON body, encoded as JSON. */
@@ -7737,7 +7934,7 @@ export interface operations {
                         skipInvalid?: boolean;
                         /**
                          * Format: uri
-                         * @description HTTPS URL that receives the events of the bulk job (docs/bulk.md).
+                         * @description HTTPS URL that receives the events of the bulk job. Without it, your webhook endpoints receive them (docs/bulk.md).
                          */
                         webhookUrl?: string;
                         /** @description Events that are sent to `webhookUrl`; by default all. */
@@ -7893,7 +8090,7 @@ export interface operations {
                         skipInvalid?: boolean;
                         /**
                          * Format: uri
-                         * @description HTTPS URL that receives the events of the bulk job (docs/bulk.md).
+                         * @description HTTPS URL that receives the events of the bulk job. Without it, your webhook endpoints receive them (docs/bulk.md).
                          */
                         webhookUrl?: string;
                         /** @description Events that are sent to `webhookUrl`; by default all. */
@@ -8114,6 +8311,8 @@ export interface operations {
             query?: {
                 /** @description Id of a step of a pipeline: the webhook that reports that it awaits an approval. By default, the webhook of the end of the job. */
                 step?: string;
+                /** @description Choose only webhooks that this webhook endpoint receives. */
+                endpointId?: string;
             };
             path: {
                 jobId: string;
@@ -8133,6 +8332,8 @@ export interface operations {
             query?: {
                 /** @description Id of a step of a pipeline: the webhook that reports that it awaits an approval. By default, the webhook of the end of the job. */
                 step?: string;
+                /** @description Choose only webhooks that this webhook endpoint receives. */
+                endpointId?: string;
             };
             path: {
                 jobId: string;
@@ -8156,6 +8357,8 @@ export interface operations {
             query?: {
                 /** @description Return only webhooks in this delivery state. `failing` matches every webhook whose last delivery attempt failed. */
                 state?: "waiting" | "delivering" | "delivered" | "gone" | "failed" | "failing";
+                /** @description Choose only webhooks that this webhook endpoint receives. */
+                endpointId?: string;
                 limit?: number;
                 cursor?: string;
             };
@@ -8186,6 +8389,178 @@ export interface operations {
             200: {
                 content: {
                     "application/json": components["schemas"]["TestWebhookAnswer"];
+                };
+            };
+        };
+    };
+    listWebhookEndpoints: {
+        parameters: {};
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["ListWebhookEndpointsAnswer"];
+                };
+            };
+        };
+    };
+    createWebhookEndpoint: {
+        parameters: {
+            header?: {
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
+                "Idempotency-Key"?: string;
+            };
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "url": "https://shop.example/hooks/studio",
+                 *       "events": [
+                 *         "studio.job.completed",
+                 *         "studio.job.failed"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateWebhookEndpointRequest"];
+            };
+        };
+        responses: {
+            /** @description The endpoint. Its secret is shown only here, and in the answers to repeated requests with the same Idempotency-Key. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["CreateWebhookEndpointAnswer"];
+                };
+            };
+        };
+    };
+    getWebhookEndpoint: {
+        parameters: {
+            path: {
+                endpointId: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["GetWebhookEndpointAnswer"];
+                };
+            };
+        };
+    };
+    deleteWebhookEndpoint: {
+        parameters: {
+            path: {
+                endpointId: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["DeleteWebhookEndpointAnswer"];
+                };
+            };
+        };
+    };
+    updateWebhookEndpoint: {
+        parameters: {
+            path: {
+                endpointId: string;
+            };
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "paused": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["UpdateWebhookEndpointRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["UpdateWebhookEndpointAnswer"];
+                };
+            };
+        };
+    };
+    rotateWebhookEndpointSecret: {
+        parameters: {
+            header?: {
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                endpointId: string;
+            };
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "overlapSeconds": 3600
+                 *     }
+                 */
+                "application/json": components["schemas"]["RotateWebhookEndpointSecretRequest"];
+            };
+        };
+        responses: {
+            /** @description The new secret. It is shown only here. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["RotateWebhookEndpointSecretAnswer"];
+                };
+            };
+        };
+    };
+    testWebhookEndpoint: {
+        parameters: {
+            path: {
+                endpointId: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["TestWebhookEndpointAnswer"];
+                };
+            };
+        };
+    };
+    replayWebhookEndpoint: {
+        parameters: {
+            path: {
+                endpointId: string;
+            };
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "since": "2026-11-21T10:00:00Z"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ReplayWebhookEndpointRequest"];
+            };
+        };
+        responses: {
+            /** @description The webhooks will be sent. */
+            202: {
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: {
+                            /** @description Number of webhooks that are sent. */
+                            replayed: number;
+                        };
+                    };
                 };
             };
         };

@@ -217,7 +217,7 @@ export async function planItem(
     const measured = await measurePrices({ config, storage, copies }, draft);
     const { capability, parsedRequest } = request;
     const { metadata, webhook } = parsedRequest;
-    const input = { requestId, caller, capability, request: fields, metadata, webhook };
+    const input = { requestId, caller, capability, request: fields, metadata };
     const plan = completePlan(config, { ...input, draft: measured, jobId });
     const priceMicro = calculateChargeMaxMicro(priceDraft(config, measured));
     return { index: item.index, plan, priceMicro, webhook, discard: () => copies.discard() };

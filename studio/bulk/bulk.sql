@@ -21,17 +21,20 @@ CREATE FUNCTION bulk_caller(api_key_id text) RETURNS json LANGUAGE sql AS $$
   LIMIT 1
 $$;
 
--- Records an event of a bulk job, with a webhook if the caller requested one. Returns the id of the
--- event; null if no webhook reports it.
+-- Records an event of a bulk job with its webhooks, if it has any. Returns the id of the event; null
+-- if no webhook reports it.
 CREATE FUNCTION bulk_report(b bulk, event text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE event_id text := 'evt_' || replace(gen_random_uuid()::text, '-', '');
 BEGIN
-  IF b.webhook_url IS NULL OR event <> ALL (b.webhook_events) THEN RETURN NULL; END IF;
+  -- The workflow of the bulk job delivers to its URL, and the sweeper to endpoints.
+  INSERT INTO webhook (subject_id, organization_id, url, endpoint_id, state, next_attempt_at, overdue_at)
+    SELECT event_id || a.suffix, b.organization_id, a.url, a.endpoint_id, 'delivering', clock_timestamp(),
+      clock_timestamp() + CASE WHEN a.endpoint_id IS NULL THEN interval '5 seconds' ELSE interval '0' END
+    FROM webhook_addresses(b.organization_id, b.webhook_url, b.webhook_events, 'studio.bulk.') AS a
+    WHERE event = ANY (a.events);
+  IF NOT FOUND THEN RETURN NULL; END IF;
   INSERT INTO bulk_event (id, bulk_id, type, stop_reason) VALUES (event_id, b.id, event, b.stop_reason);
-  INSERT INTO webhook (subject_id, organization_id, url, state, next_attempt_at, overdue_at)
-    VALUES (event_id, b.organization_id, b.webhook_url, 'delivering', clock_timestamp(),
-      clock_timestamp() + interval '5 seconds');
-  RETURN event_id;
+  RETURN CASE WHEN b.webhook_url IS NOT NULL THEN event_id END;
 END $$;
 
 -- Writes the changed columns of a locked bulk job.

@@ -269,7 +269,7 @@ async function planChanged(
     const unread = authorizeRequest(studioRequest);
     const { draft: unpriced } = await draftRequest(studioRequest, unread, { ...services, copies });
     const draft = await measurePrices({ config, storage, copies }, unpriced);
-    const options = { metadata: null, webhook: null, requestId, caller, capability };
+    const options = { metadata: null, requestId, caller, capability };
     const plan = completePlan(config, { ...options, request, draft, jobId: job.id });
     const shown = Array.isArray(plan.request['steps']) ? plan.request['steps'].at(-1) : null;
     return {

@@ -133,7 +133,7 @@ const successes: { [Verb in Name]: Activities[Verb] } = {
   completeStep: async ({ calls }) => ({ calls, texts: {} }),
   recordApproval: async ({ change }) => ({
     end: change.kind === 'end' ? change.end : null,
-    webhookId: null,
+    webhookIds: [],
     jobUrl: 'https://gateway.example/console/jobs/job',
   }),
   assemble: async ({ callIndex }) => makeOutputs(callIndex),

@@ -75,14 +75,13 @@ beforeAll(async () => {
   oldJob = old?.id ?? '';
   const refund = { organizationId, refundId: 'one', actor: 'test', reason: 'test', amountMicro: 7 };
   expect(await ledger().refund({ ...refund, id: oldJob })).toMatchObject({ verdict: 'refunded' });
-  // The webhooks of the end, the start and a step of the next job.
-  for (const subject of ['job_$', 'start_$', 'wait_$_a'].map((one) =>
-    one.replace('$', next?.id.slice(4) ?? ''),
-  ))
-    await database.query(
-      `INSERT INTO webhook (subject_id, organization_id, url) VALUES ($1, $2, 'https://example.com')`,
-      [subject, organizationId],
-    );
+  // The webhooks of the end, the start and a step of the next job, to a URL and to an endpoint.
+  await database.query(
+    `INSERT INTO webhook (subject_id, organization_id, url, state, endpoint_id)
+    SELECT event || suffix, $2, 'https://example.com', 'delivered', nullif(suffix, '')
+    FROM unnest(ARRAY['job_' || $1, 'start_' || $1, 'wait_' || $1 || '_a']) AS event, unnest('{"", .whe_1}'::text[]) AS suffix`,
+    [next?.id.slice(4), organizationId],
+  );
   before = await money();
 });
 
@@ -160,6 +159,7 @@ describe('an archive that is interrupted', () => {
       expect(await money()).toEqual(before);
       expect((await check()).findings).toEqual([]);
       expect(await audit()).toEqual([]);
+      expect(await count('webhook')).toBe(segments === 0 ? 6 : 0);
     }
   });
 

@@ -56,8 +56,7 @@ export const webhooks = defineSection('Webhooks', {
     async handle(request, { jobOverview, webhooks: records }) {
       const job = await findJobOfAnyOrganization(request, { jobOverview });
       const { id: jobId, organizationId } = job;
-      const { step } = request.query;
-      const webhook = await findWebhook(records, { jobId, organizationId, step });
+      const webhook = await findWebhook(records, { ...request.query, jobId, organizationId });
       return toData(await buildWebhookResponse(records, webhook));
     },
   }),
@@ -71,10 +70,13 @@ export const webhooks = defineSection('Webhooks', {
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'NOT_FOUND', 'JOB_NOT_DONE'],
     async handle(call, services) {
       const job = await findJobOfAnyOrganization(call, services);
-      const { step } = call.query;
-      await services.jobActions.redeliver(job, call, step);
+      await services.jobActions.redeliver(job, call, call.query);
       const { id: jobId, organizationId } = job;
-      const webhook = await findWebhook(services.webhooks, { jobId, organizationId, step });
+      const webhook = await findWebhook(services.webhooks, {
+        ...call.query,
+        jobId,
+        organizationId,
+      });
       return toData(await buildWebhookResponse(services.webhooks, webhook));
     },
   }),

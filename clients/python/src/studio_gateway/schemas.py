@@ -308,7 +308,7 @@ class JobProgress(TypedDict):
 
 
 class JobError(TypedDict):
-    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'BULK_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'CHAT_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'BULK_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'NOT_AWAITING', 'ALREADY_DECIDED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'JOBS_MAX_REACHED', 'BULK_LIMIT_REACHED', 'WINDOW_EXHAUSTED', 'PRICE_LIMIT_EXCEEDED', 'SKIPPED', 'APPROVAL_REJECTED', 'APPROVAL_TIMEOUT', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'WEBHOOK_ENDPOINT_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'BULK_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'CHAT_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'BULK_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'NOT_AWAITING', 'ALREADY_DECIDED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'JOBS_MAX_REACHED', 'BULK_LIMIT_REACHED', 'WINDOW_EXHAUSTED', 'PRICE_LIMIT_EXCEEDED', 'SKIPPED', 'APPROVAL_REJECTED', 'APPROVAL_TIMEOUT', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
     message: str
     retryable: bool
 
@@ -691,7 +691,7 @@ class BulkResult(TypedDict):
 
 
 class DecidedItemError(TypedDict):
-    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'BULK_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'CHAT_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'BULK_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'NOT_AWAITING', 'ALREADY_DECIDED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'JOBS_MAX_REACHED', 'BULK_LIMIT_REACHED', 'WINDOW_EXHAUSTED', 'PRICE_LIMIT_EXCEEDED', 'SKIPPED', 'APPROVAL_REJECTED', 'APPROVAL_TIMEOUT', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'WEBHOOK_ENDPOINT_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'BULK_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'CHAT_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'BULK_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'NOT_AWAITING', 'ALREADY_DECIDED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'JOBS_MAX_REACHED', 'BULK_LIMIT_REACHED', 'WINDOW_EXHAUSTED', 'PRICE_LIMIT_EXCEEDED', 'SKIPPED', 'APPROVAL_REJECTED', 'APPROVAL_TIMEOUT', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
     message: str
 
 
@@ -717,6 +717,7 @@ class ListedWebhook(TypedDict):
     jobId: str
     event: Literal['started', 'awaiting_approval', 'ended']
     step: str | None
+    endpointId: str | None
     url: str
     state: Literal['waiting', 'delivering', 'delivered', 'gone', 'failed']
     attempts: int
@@ -735,6 +736,22 @@ class WebhookTest(TypedDict):
     durationMs: int | None
     headers: dict[str, str]
     body: str
+
+
+class WebhookEndpoint(TypedDict):
+    endpointId: str
+    url: str
+    events: list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]
+    description: str
+    paused: bool
+    delivered: int
+    failed: int
+    lastStatus: int | None
+    lastError: str | None
+    lastDeliveredAt: str | None
+    createdAt: str
+    updatedAt: str
+    failingSince: str | None
 
 
 class OpenAIImagesDatum(TypedDict):
@@ -2860,6 +2877,84 @@ class TestWebhookAnswer(TypedDict):
     data: WebhookTest
 
 
+class ListWebhookEndpointsAnswer(TypedDict):
+    success: Literal[True]
+    data: list[WebhookEndpoint]
+
+
+class CreateWebhookEndpointRequest(TypedDict):
+    url: str
+    events: list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]
+    description: NotRequired[str]
+    paused: NotRequired[bool]
+
+
+class CreateWebhookEndpointAnswerData(TypedDict):
+    endpointId: str
+    url: str
+    events: list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]
+    description: str
+    paused: bool
+    delivered: int
+    failed: int
+    lastStatus: int | None
+    lastError: str | None
+    lastDeliveredAt: str | None
+    createdAt: str
+    updatedAt: str
+    failingSince: str | None
+    secret: str
+
+
+class CreateWebhookEndpointAnswer(TypedDict):
+    success: Literal[True]
+    data: CreateWebhookEndpointAnswerData
+
+
+class GetWebhookEndpointAnswer(TypedDict):
+    success: Literal[True]
+    data: WebhookEndpoint
+
+
+class UpdateWebhookEndpointRequest(TypedDict):
+    url: NotRequired[str]
+    events: NotRequired[list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]]
+    description: NotRequired[str]
+    paused: NotRequired[bool]
+
+
+class UpdateWebhookEndpointAnswer(GetWebhookEndpointAnswer):
+    pass
+
+
+class DeleteWebhookEndpointAnswer(TypedDict):
+    success: Literal[True]
+    endpointId: str
+
+
+class RotateWebhookEndpointSecretRequest(TypedDict):
+    overlapSeconds: NotRequired[int]
+
+
+class RotateWebhookEndpointSecretAnswerReplacedItem(TypedDict):
+    generation: int
+    retiresAt: str
+
+
+class RotateWebhookEndpointSecretAnswer(TypedDict):
+    secret: str
+    generation: int
+    replaced: list[RotateWebhookEndpointSecretAnswerReplacedItem]
+
+
+class TestWebhookEndpointAnswer(TestWebhookAnswer):
+    pass
+
+
+class ReplayWebhookEndpointRequest(TypedDict):
+    since: str
+
+
 class CreateResponseRequestUserInputInputTextContent(TypedDict):
     type: Literal['input_text']
     text: str
@@ -3390,9 +3485,8 @@ class ListVideosAnswer(TypedDict):
     has_more: bool
 
 
-class GetWebhookSecretAnswerReplacedItem(TypedDict):
-    generation: int
-    retiresAt: str
+class GetWebhookSecretAnswerReplacedItem(RotateWebhookEndpointSecretAnswerReplacedItem):
+    pass
 
 
 class GetWebhookSecretAnswer(TypedDict):
@@ -3401,11 +3495,11 @@ class GetWebhookSecretAnswer(TypedDict):
     replaced: list[GetWebhookSecretAnswerReplacedItem]
 
 
-class RotateWebhookSecretRequest(TypedDict):
-    overlapSeconds: NotRequired[int]
+class RotateWebhookSecretRequest(RotateWebhookEndpointSecretRequest):
+    pass
 
 
-class RotateWebhookSecretAnswerReplacedItem(GetWebhookSecretAnswerReplacedItem):
+class RotateWebhookSecretAnswerReplacedItem(RotateWebhookEndpointSecretAnswerReplacedItem):
     pass
 
 
@@ -3948,6 +4042,7 @@ class Webhook(TypedDict):
     jobId: str
     event: Literal['started', 'awaiting_approval', 'ended']
     step: str | None
+    endpointId: str | None
     url: str
     state: Literal['waiting', 'delivering', 'delivered', 'gone', 'failed']
     attempts: int
