@@ -9,7 +9,7 @@ import { isId } from '../domain/ids.ts';
 import { isoTime } from '../domain/json.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import type { Outbound } from '../platform/outbound.ts';
-import { findStartedJobId } from '../domain/job-contract.ts';
+import { chatJobType, findStartedJobId } from '../domain/job-contract.ts';
 import type { JobRecord } from '../domain/job-record.ts';
 import { parseRetryAfter } from '../providers/error-responses.ts';
 import type { AccountNotices } from '../webhooks/notices.ts';
@@ -117,7 +117,7 @@ async function readEvent(deps: DeliveryDeps, ids: WebhookIds): Promise<WebhookEv
   }
   assert(job.status !== 'open', 'cannot report the end of a job that is still open');
   return {
-    type: `studio.job.${job.status}`,
+    type: job.type === chatJobType ? `chat.${job.status}` : `studio.job.${job.status}`,
     timestamp: isoTime(job.completedAtMs ?? Date.now()),
     data,
   };

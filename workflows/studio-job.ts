@@ -24,23 +24,32 @@ import { createStartReport } from './webhook-delivery.ts';
  * that the caller of the API receives.
  */
 export async function studioJob(plan: JobPlan): Promise<JobOutcome> {
-  const signals = listenToSignals();
-  throwIfUnsupportedPlan(plan);
+  const begun = beginJob(plan);
   const waits = plan.steps?.some(({ approval }) => approval) ? listenToDecisions() : undefined;
   const job: RunningJob = {
-    plan,
-    signals,
-    progress: reportProgress(plan),
-    deadlineAtMs: Date.now() + plan.deadlineMs,
+    ...begun,
     startsCallsLocally:
       plan.calls.length === 1 ||
       (plan.steps !== undefined && isChain(plan.steps) && patched('chains-start-locally')),
     ...(waits && { waits }),
-    pausedProviders: new Set(),
-    providerRequestIds: [],
     ...(plan.webhook?.started && { reportStart: createStartReport(plan) }),
   };
   return CancellationScope.nonCancellable(() => runJob(job));
+}
+
+/** Begins to listen to the signals of a job, and to report its progress. */
+export function beginJob(plan: JobPlan): RunningJob {
+  const signals = listenToSignals();
+  throwIfUnsupportedPlan(plan);
+  return {
+    plan,
+    signals,
+    progress: reportProgress(plan),
+    deadlineAtMs: Date.now() + plan.deadlineMs,
+    startsCallsLocally: false,
+    pausedProviders: new Set(),
+    providerRequestIds: [],
+  };
 }
 
 /**

@@ -1,6 +1,9 @@
 /** Declares chat endpoints, each with its own request format and response format, and their estimates. */
 import { z } from 'zod';
+import type { ChatFormat } from '../../chat/chat-jobs.ts';
 import { answerChat } from './chat-answer.ts';
+import { startChatJob } from './chat-jobs.ts';
+import { sendBackgroundResponse } from './openai/stored-responses.ts';
 import type { Presentation } from '../../chat/formats/completions-answer.ts';
 import { exactFields, repairAnswers, type ChatRequest } from '../../chat/formats/chat-fields.ts';
 import { idempotencyHeader } from '../http/request-headers.ts';
@@ -55,6 +58,8 @@ interface ChatEndpoint extends Pick<
   /** Fields in which numbers keep their digits; by default those of a chat. */
   numbersKept?: ReadonlySet<string>;
   example: object;
+  /** Format of chat jobs; absent if the endpoint starts none. */
+  format?: ChatFormat;
   response: { description: string; schema: z.ZodType; event?: z.ZodType };
   /** Creates the object that formats the response of one chat. */
   presentation: () => Presentation;
@@ -70,6 +75,7 @@ export function defineChatEndpoint({
   bodyValuesMax,
   numbersKept = exactFields,
   example,
+  format,
   response,
   presentation,
   rename = (field) => field,
@@ -100,9 +106,18 @@ export function defineChatEndpoint({
       'PROVIDER_ERROR',
       'DEADLINE_EXCEEDED',
       'OUTCOME_UNKNOWN',
+      ...(format ? (['STORAGE_QUOTA_EXCEEDED', 'JOB_NOT_FOUND', 'JOB_ARCHIVED'] as const) : []),
     ],
-    handle: (call, services) =>
-      answerChat(call, { presentation: presentation(), rename }, services),
+    async handle(call, services) {
+      const { ctx, body: chat } = call;
+      if (!chat.background || !format)
+        return answerChat(call, { presentation: presentation(), rename }, services);
+      const job = await startChatJob(call, { format, rename }, services);
+      if (format === 'responses')
+        return sendBackgroundResponse(ctx, { job, stream: chat.stream }, services);
+      ctx.status = 202;
+      ctx.body = toData(services.view.accepted(job));
+    },
   });
 }
 

@@ -32,13 +32,17 @@ export interface ChatRequest {
   ignored?: string[];
   /** True if the answer shall not contain the reasoning of the model. */
   excludesReasoning?: boolean;
+  /** True if the answer is a chat job, which does not end with the connection. */
+  background?: true;
+  /** Webhook of a chat job, as it was requested. */
+  webhook?: { webhookUrl?: string; webhookEvents?: string[] };
   /** Tools that functions of the body stand for, by the name of the function. */
   toolForms?: Record<string, ToolForm>;
 }
 
 /** Chat request with its caller. */
-export interface IncomingChat {
-  caller: Caller;
+export interface IncomingChat<From = Caller> {
+  caller: From;
   requestId: string;
   request: ChatRequest;
 }

@@ -1,0 +1,122 @@
+/** Background responses: chat jobs of OpenAI's Responses API. */
+import type { APIError } from 'openai';
+import type { Response, ResponseStreamEvent } from 'openai/resources/responses/responses';
+import { expect, it } from 'vitest';
+import { useGateway } from '../harness/gateway.ts';
+import { until } from '../harness/until.ts';
+import { readChats } from './chat-account.ts';
+import { makeClients, useClients } from './chat-clients.ts';
+
+const gateway = useGateway({ settled: 'last' });
+const clients = useClients(gateway);
+const responses = () => clients.openai.responses;
+
+/** Polls a response as the documentation of OpenAI does, until it has ended. */
+async function poll(id: string): Promise<Response> {
+  return until(async () => {
+    const response = await responses().retrieve(id);
+    return response.status === 'queued' || response.status === 'in_progress' ? null : response;
+  });
+}
+
+it('a background response is queued, polled and charged once', async () => {
+  const begun = await responses().create({
+    model: 'gpt-4o',
+    input: 'hello there',
+    background: true,
+  });
+  expect(begun).toMatchObject({
+    object: 'response',
+    status: 'queued',
+    background: true,
+    output: [],
+  });
+  const response = await poll(begun.id);
+  expect(response).toMatchObject({
+    id: begun.id,
+    status: 'completed',
+    background: true,
+    model: 'gpt-4o',
+    output_text: 'You said: hello there',
+    usage: { input_tokens: 2, output_tokens: 4, total_tokens: 6 },
+    creditsConsumed: (2 * 250 + 4 * 1000) / 1e6,
+  });
+  expect(await readChats(gateway, clients.caller)).toMatchObject([
+    { id: begun.id, state: 'charged', charged: 2 * 250 + 4 * 1000, input_tokens: 2 },
+  ]);
+});
+
+it('store: false with background is rejected by name, and nothing is started', async () => {
+  const rejected = responses().create({
+    model: 'gpt-4o',
+    input: 'x',
+    background: true,
+    store: false,
+  });
+  const error = await rejected.catch((reason: unknown) => reason as APIError);
+  expect(error).toMatchObject({ status: 400, param: 'store' });
+  expect(await readChats(gateway, clients.caller)).toEqual([]);
+});
+
+it('a canceled response is charged what was delivered, and keeps its text', async () => {
+  const input = '[[words:5000]] [[slow-chunks:20ms]]';
+  const { id } = await responses().create({ model: 'gpt-4o', input, background: true });
+  await until(async () => (await responses().retrieve(id)).output_text !== '');
+  const canceled = await responses().cancel(id);
+  expect(canceled.status).toBe('cancelled');
+  expect(JSON.stringify(canceled.output)).toContain('0xxx 1xxx');
+  const [row] = await readChats(gateway, clients.caller);
+  expect(row).toMatchObject({ id, state: 'charged' });
+  expect(canceled.usage?.output_tokens).toBe(row?.output_tokens);
+  expect(await responses().cancel(id)).toEqual(canceled);
+});
+
+it('another organization finds nothing, and a deleted response is gone', async () => {
+  const { id } = await responses().create({ model: 'gpt-4o', input: 'x', background: true });
+  await poll(id);
+  const { openai: other } = makeClients(gateway, await gateway.newCaller({ credits: 1 }));
+  for (const call of [
+    () => other.responses.retrieve(id),
+    () => other.responses.cancel(id),
+    () => other.responses.delete(id),
+    () => other.responses.retrieve(id, { stream: true }),
+  ])
+    await expect(call()).rejects.toMatchObject({ status: 404, code: 'NOT_FOUND' });
+  await responses().delete(id);
+  await expect(responses().retrieve(id)).rejects.toMatchObject({ status: 404 });
+});
+
+async function readEvents(stream: AsyncIterable<ResponseStreamEvent>, max = Infinity) {
+  const events: ResponseStreamEvent[] = [];
+  for await (const event of stream) {
+    events.push(event);
+    if (events.length === max) break;
+  }
+  return events;
+}
+
+it('a stream that is cut at random places has each event exactly once', async () => {
+  const request = { model: 'gpt-4o', input: '[[words:60]] [[slow-chunks:20ms]]' };
+  const live = await readEvents(await responses().create({ ...request, stream: true }));
+  const first = await responses().create({ ...request, background: true, stream: true });
+  const events = await readEvents(first, 3);
+  const [created] = events;
+  if (created?.type !== 'response.created') throw new Error('the stream begins with another event');
+  const { id } = created.response;
+  while (!['response.completed', 'response.failed'].includes(String(events.at(-1)?.type))) {
+    const stream = await responses().retrieve(id, {
+      stream: true,
+      starting_after: events.at(-1)?.sequence_number ?? 0,
+    });
+    events.push(...(await readEvents(stream, 1 + Math.floor(Math.random() * 40))));
+  }
+  expect(events.map(({ sequence_number: number }) => number)).toEqual([...live.keys()]);
+  expect(events.map(({ type }) => type)).toEqual(live.map(({ type }) => type));
+  const whole = await readEvents(await responses().retrieve(id, { stream: true }));
+  expect(events).toEqual(whole);
+  const last = whole.at(-1);
+  expect(last).toMatchObject({ type: 'response.completed' });
+  if (last?.type !== 'response.completed') return;
+  expect(await responses().retrieve(id)).toMatchObject(last.response);
+  expect(await readChats(gateway, clients.caller)).toHaveLength(2);
+});
