@@ -11,6 +11,7 @@ import type { EndpointDescription } from './description.ts';
 import { defineEndpoint, rawResponse, type Endpoint } from './endpoint.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { buildOrder } from '../../chat/orders.ts';
+import { acceptedJobSchema } from '../../studio/jobs/job-view.ts';
 import { dataSchema, toData } from './fields.ts';
 
 const chatHeaders = z.object({
@@ -95,7 +96,17 @@ export function defineChatEndpoint({
       example,
     },
     response: rawResponse,
-    responses: { 200: { headers: chatHeaders, ...response } },
+    responses: {
+      200: { headers: chatHeaders, ...response },
+      ...(format !== undefined &&
+        format !== 'responses' && {
+          202: {
+            description: 'With `async: true`: the job was started.',
+            headers: chatHeaders,
+            schema: dataSchema(acceptedJobSchema),
+          },
+        }),
+    },
     errors: [
       ...chatRequestErrors,
       'PROVIDER_REJECTED_INPUT',

@@ -311,7 +311,39 @@ const rejectedFields = {
   function_call: createRejectedField('use tool_choice'),
 };
 
-type WireRequest = { messages: ChatMessage[] } & z.infer<z.ZodObject<typeof sharedFields>> &
+/** Fields of a chat job, whose answer does not end with the connection. */
+const jobFields = {
+  async: z
+    .boolean()
+    .nullish()
+    .meta({ description: 'True to start a job: the response has status 202 and its `statusUrl`.' }),
+  webhookUrl: z.string().max(2048).nullish().meta({
+    description:
+      'HTTPS URL that receives the end of the job (docs/webhooks.md). Requires `async: true`.',
+  }),
+  webhookEvents: z
+    .array(z.enum(['completed', 'failed', 'canceled']))
+    .min(1)
+    .max(3)
+    .nullish()
+    .meta({ description: 'Events that are sent to `webhookUrl`; all by default.' }),
+};
+
+type JobFields = Partial<z.infer<z.ZodObject<typeof jobFields>>>;
+
+/** Adds the errors of fields that a chat job does not have, or that only a chat job has. */
+function checkJobFields(
+  { async, stream, webhookUrl }: JobFields & { stream?: boolean | null | undefined },
+  context: z.RefinementCtx,
+): void {
+  const addIssue = (field: string, message: string): void =>
+    context.addIssue({ code: 'custom', path: [field], message });
+  if (async && stream) addIssue('stream', 'must not be true with async: true');
+  if (!async && webhookUrl != null) addIssue('webhookUrl', 'requires async: true');
+}
+
+type WireRequest = { messages: ChatMessage[] } & JobFields &
+  z.infer<z.ZodObject<typeof sharedFields>> &
   Partial<z.infer<z.ZodObject<typeof openaiFields>>>;
 
 /** Fields that are not sent to the provider: the gateway uses them, or they have no effect. */
@@ -336,6 +368,9 @@ const gatewayFields: ReadonlySet<string> = new Set([
   'tool_choice',
   'parallel_tool_calls',
   'response_format',
+  'async',
+  'webhookUrl',
+  'webhookEvents',
 ]);
 
 function toRequest(wire: WireRequest): ChatRequest {
@@ -351,6 +386,10 @@ function toRequest(wire: WireRequest): ChatRequest {
     maxTokens: wire.max_completion_tokens ?? wire.max_tokens ?? null,
     stream: wire.stream ?? false,
     includeUsage: wire.stream_options?.include_usage ?? false,
+    ...(wire.async && {
+      background: true as const,
+      webhook: withoutNulls({ webhookUrl: wire.webhookUrl, webhookEvents: wire.webhookEvents }),
+    }),
     metadata: nullIfEmpty(wire.metadata),
     ...((wire.reasoning?.exclude || wire.include_reasoning === false) && {
       excludesReasoning: true,
@@ -404,7 +443,8 @@ function convertTools(wire: WireRequest): Partial<ChatBody> {
 
 /** Schema of the body of POST /api/v1/chat (spec §2.3), with OpenAI's sampling fields. */
 export const chatRequestSchema = z
-  .strictObject({ messages: serviceMessages, ...sharedFields })
+  .strictObject({ messages: serviceMessages, ...sharedFields, ...jobFields })
+  .superRefine(checkJobFields)
   .transform(toRequest);
 
 /**
@@ -417,7 +457,9 @@ export const completionsRequestSchema = z
     ...sharedFields,
     ...openaiFields,
     ...rejectedFields,
+    ...jobFields,
   })
+  .superRefine(checkJobFields)
   .refine((wire) => wire.stream_options == null || wire.stream === true, {
     path: ['stream_options'],
     message: 'requires stream: true',

@@ -4,6 +4,7 @@ import type { Response, ResponseStreamEvent } from 'openai/resources/responses/r
 import { expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
 import { until } from '../harness/until.ts';
+import type { StudioBody } from '../harness/gateway.ts';
 import { readChats } from './chat-account.ts';
 import { makeClients, useClients } from './chat-clients.ts';
 
@@ -119,4 +120,73 @@ it('a stream that is cut at random places has each event exactly once', async ()
   if (last?.type !== 'response.completed') return;
   expect(await responses().retrieve(id)).toMatchObject(last.response);
   expect(await readChats(gateway, clients.caller)).toHaveLength(2);
+});
+
+interface Ticket {
+  jobId: string;
+  statusUrl: string;
+}
+interface ShownJob {
+  status: string;
+  type: string;
+  result: { content?: string } | null;
+  billing: { charged: number };
+}
+
+it('an asynchronous chat is a job, with its text, its usage and a webhook', async () => {
+  const { key } = clients.caller;
+  const webhookUrl = gateway.receiver.at('/chat-job');
+  const body = {
+    model: 'gpt-4o',
+    messages: [{ role: 'user', content: 'hello there' }],
+    async: true,
+  };
+  const options = { key, body: { ...body, webhookUrl }, headers: { 'idempotency-key': 'one' } };
+  const started = await gateway.call<StudioBody<Ticket>>('/api/v1/chat', options);
+  expect(started.status).toBe(202);
+  const { jobId, statusUrl } = started.body.data;
+  const path = `${new URL(statusUrl).pathname}?wait=30`;
+  const job = await until(async () => {
+    const { data } = (await gateway.call<StudioBody<ShownJob>>(path, { key })).body;
+    return data.status === 'completed' ? data : null;
+  });
+  const result = { model: 'gpt-4o', content: 'You said: hello there', finishReason: 'stop' };
+  expect(job).toMatchObject({ type: 'chatAnswer', prompt: 'hello there', result });
+  const repeated = await gateway.call<StudioBody<Ticket>>('/api/v1/chat', options);
+  expect(repeated).toMatchObject({ status: 202, body: { data: { jobId } } });
+  expect(repeated.headers.get('idempotent-replayed')).toBe('true');
+  const usage = await gateway.call<{ usage: object[] }>('/api/v1/usage', { key });
+  expect(usage.body.usage).toMatchObject([
+    { id: jobId, jobId, type: 'chatAnswer', inputTokens: 2, outputTokens: 4, status: 'charged' },
+  ]);
+  const list = await gateway.call<StudioBody<object[]>>('/api/v1/studio/jobs', { key });
+  expect(list.body.data).toMatchObject([{ jobId, billing: { charged: 0.0045 } }]);
+  const requests = await gateway.call<StudioBody<object[]>>('/api/v1/requests', { key });
+  expect(requests.body.data).toMatchObject([{ id: jobId, kind: 'chat', status: 'completed' }]);
+  const [delivery] = await gateway.receiver.untilReceived('/chat-job', 1);
+  expect(delivery?.body).toMatchObject({ type: 'chat.completed', data: { jobId, result } });
+});
+
+it('an asynchronous completion is OpenAI’s, and fields that do not fit are rejected by name', async () => {
+  const { key } = clients.caller;
+  const path = '/api/v1/chat/completions';
+  const body = { model: 'claude-sonnet-5', messages: [{ role: 'user', content: 'hello' }] };
+  const { data } = (
+    await gateway.call<StudioBody<Ticket>>(path, { key, body: { ...body, async: true } })
+  ).body;
+  const done = await gateway.untilDone(data.jobId, key);
+  expect(done.body.data).toMatchObject({
+    status: 'completed',
+    result: { object: 'chat.completion', choices: [{ message: { content: 'You said: hello' } }] },
+  });
+  for (const [field, fields] of [
+    ['stream', { async: true, stream: true }],
+    ['webhookUrl', { webhookUrl: 'https://example.com' }],
+  ] as const) {
+    const { status, body: error } = await gateway.call<{ error: { param: string } }>(path, {
+      key,
+      body: { ...body, ...fields },
+    });
+    expect({ status, param: error.error.param }).toEqual({ status: 400, param: field });
+  }
 });
