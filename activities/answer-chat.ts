@@ -11,7 +11,7 @@ import {
 } from '@temporalio/common';
 import pRetry from 'p-retry';
 import { formatWholeAnswer } from '../chat/chat-job-answers.ts';
-import { answerEnd, type AnswerEnd, type ChatJobOrder } from '../chat/chat-jobs.ts';
+import { answerEnd, findPrompt, type AnswerEnd, type ChatJobOrder } from '../chat/chat-jobs.ts';
 import type { ChatJobs } from '../chat/chat-jobs.ts';
 import type { ChatLedger, ChatSettle } from '../chat/chat-ledger.ts';
 import { completeOrder, type ChatOrder } from '../chat/orders.ts';
@@ -90,6 +90,7 @@ export async function reserveChat(deps: ChatJobDeps, plan: JobPlan): Promise<Cha
   if (!stored)
     throw ApplicationFailure.nonRetryable('the request of the chat job was deleted', 'JOB_LOST');
   const order = await buildJobOrder(deps, plan, stored);
+  const prompt = findPrompt(stored.request);
   const result = await deps.chat.reserveJob(order, {
     id: plan.jobId,
     ttlMs: plan.reservationTtlMs,
@@ -100,7 +101,7 @@ export async function reserveChat(deps: ChatJobDeps, plan: JobPlan): Promise<Cha
       provider: order.models[0].provider,
       requestId: plan.requestId,
       deadlineAt: plan.deadlineAt,
-      request,
+      request: { ...request, ...(prompt !== null && { prompt }) },
       plan: asJson(planWithoutRequest),
       ...(plan.metadata && { metadata: plan.metadata }),
     },

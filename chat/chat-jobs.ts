@@ -179,3 +179,16 @@ export function createChatJobs(pool: DatabasePool) {
   };
 }
 export type ChatJobs = ReturnType<typeof createChatJobs>;
+
+/** Maximum length of the text with which lists of jobs describe a chat job. */
+const promptLengthMax = 200;
+
+/** Returns the start of the last text of the user, which is deleted with the answer; null if there is none. */
+export function findPrompt({ body: { messages } }: ChatRequest): string | null {
+  const last = messages.findLast(({ role }) => role === 'user');
+  if (!last || !('content' in last)) return null;
+  const { content } = last;
+  const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : content;
+  const text = parts.find((part) => part.type === 'text' && 'text' in part);
+  return text && 'text' in text ? text.text.slice(0, promptLengthMax).toWellFormed() : null;
+}

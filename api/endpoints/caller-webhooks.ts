@@ -109,7 +109,8 @@ export const callerWebhooks = defineSection('Webhooks', {
       const job = await findJob(call, services);
       const { organizationId } = call.caller;
       const capability = findCapability(job.type);
-      if (capability) authorize(call.caller, getRequiredScope(capability));
+      // A chat job has no capability.
+      authorize(call.caller, capability ? getRequiredScope(capability) : 'chat');
       const webhook = await findWebhook(services.webhooks, { jobId: job.id, organizationId });
       if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
       return toData(await redeliver(services, webhook));

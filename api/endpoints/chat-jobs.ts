@@ -99,7 +99,6 @@ function buildPlan(
 ): JobPlan {
   const { caller, requestId } = ctx.state;
   const { TASK_QUEUE_PREFIX: prefix, CHAT_DEADLINE_MS: deadlineMs } = config;
-  const prompt = findPrompt(request);
   return {
     planVersion: chatPlanVersion,
     jobId: claim.subjectId,
@@ -111,7 +110,7 @@ function buildPlan(
     // The step `reserveChat` decides how much is reserved.
     priceMicro: 0,
     ...(request.metadata && { metadata: request.metadata }),
-    request: { model: first.id, ...(prompt !== null && { prompt }) },
+    request: { model: first.id },
     calls: [],
     assembly: null,
     deadlineAt: new Date(Date.now() + deadlineMs).toISOString(),
@@ -122,17 +121,4 @@ function buildPlan(
     reservationTtlMs: config.RESERVATION_TTL_MS,
     chatTaskQueue: chatTaskQueue(prefix),
   };
-}
-
-/** Maximum length of the text with which lists of jobs describe a chat job. */
-const promptLengthMax = 200;
-
-/** Returns the start of the last text of the user, which is deleted with the answer; null if there is none. */
-function findPrompt({ body: { messages } }: ChatRequest): string | null {
-  const last = messages.findLast(({ role }) => role === 'user');
-  if (!last || !('content' in last)) return null;
-  const { content } = last;
-  const parts = typeof content === 'string' ? [{ type: 'text', text: content }] : content;
-  const text = parts.find((part) => part.type === 'text' && 'text' in part);
-  return text && 'text' in text ? text.text.slice(0, promptLengthMax).toWellFormed() : null;
 }

@@ -11,6 +11,10 @@ import { anyJsonObject, createRecordSchema } from '../../domain/body-schema.ts';
 import { metadataSchema, nullIfEmpty } from '../../domain/metadata.ts';
 import {
   allowedMode,
+  checkJobFields,
+  convertJobFields,
+  jobFields,
+  type JobFields,
   requiresTools,
   selectAllowedTools,
   type ChatRequest,
@@ -311,37 +315,6 @@ const rejectedFields = {
   function_call: createRejectedField('use tool_choice'),
 };
 
-/** Fields of a chat job, whose answer does not end with the connection. */
-const jobFields = {
-  async: z
-    .boolean()
-    .nullish()
-    .meta({ description: 'True to start a job: the response has status 202 and its `statusUrl`.' }),
-  webhookUrl: z.string().max(2048).nullish().meta({
-    description:
-      'HTTPS URL that receives the end of the job (docs/webhooks.md). Requires `async: true`.',
-  }),
-  webhookEvents: z
-    .array(z.enum(['completed', 'failed', 'canceled']))
-    .min(1)
-    .max(3)
-    .nullish()
-    .meta({ description: 'Events that are sent to `webhookUrl`; all by default.' }),
-};
-
-type JobFields = Partial<z.infer<z.ZodObject<typeof jobFields>>>;
-
-/** Adds the errors of fields that a chat job does not have, or that only a chat job has. */
-function checkJobFields(
-  { async, stream, webhookUrl }: JobFields & { stream?: boolean | null | undefined },
-  context: z.RefinementCtx,
-): void {
-  const addIssue = (field: string, message: string): void =>
-    context.addIssue({ code: 'custom', path: [field], message });
-  if (async && stream) addIssue('stream', 'must not be true with async: true');
-  if (!async && webhookUrl != null) addIssue('webhookUrl', 'requires async: true');
-}
-
 type WireRequest = { messages: ChatMessage[] } & JobFields &
   z.infer<z.ZodObject<typeof sharedFields>> &
   Partial<z.infer<z.ZodObject<typeof openaiFields>>>;
@@ -386,10 +359,7 @@ function toRequest(wire: WireRequest): ChatRequest {
     maxTokens: wire.max_completion_tokens ?? wire.max_tokens ?? null,
     stream: wire.stream ?? false,
     includeUsage: wire.stream_options?.include_usage ?? false,
-    ...(wire.async && {
-      background: true as const,
-      webhook: withoutNulls({ webhookUrl: wire.webhookUrl, webhookEvents: wire.webhookEvents }),
-    }),
+    ...convertJobFields(wire),
     metadata: nullIfEmpty(wire.metadata),
     ...((wire.reasoning?.exclude || wire.include_reasoning === false) && {
       excludesReasoning: true,
