@@ -241,7 +241,7 @@ const pieceIntervalMs = 1000;
 const waitingStepsMax = 20_000;
 
 /** Creates the writer of an answer, which stores at most one piece a second. */
-export function createPieceWriter(
+function createPieceWriter(
   append: (piece: { number: number; steps: StreamStep[] }) => Promise<void>,
 ) {
   let waiting: StreamStep[] = [];

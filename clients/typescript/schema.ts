@@ -635,11 +635,38 @@ export interface paths {
         parameters: {};
         /**
          * Create a response (OpenAI-compatible)
-         * @description Accepts every chat model. OpenAI SDKs call this endpoint as `responses`. No response is stored: send the whole conversation in `input`. Only tools that run at the caller are supported. Fields that are not listed here are ignored.
+         * @description Accepts every chat model. OpenAI SDKs call this endpoint as `responses`. Only responses with `background: true` are stored, for a limited time: send the whole conversation in `input`. Only tools that run at the caller are supported. Fields that are not listed here are ignored.
          *
          *     Scope: `chat`.
          */
         post: operations["createResponse"];
+    };
+    "/api/v1/responses/{jobId}": {
+        parameters: {};
+        /**
+         * Get a background response (OpenAI-compatible)
+         * @description Background responses are stored for a limited time, by default for 24 hours. With `stream=true`, the events of the response are sent: all of them, or those behind the number `starting_after`. Events of an interrupted stream are sent again without a further charge.
+         *
+         *     Scope: `chat`.
+         */
+        get: operations["getResponse"];
+        /**
+         * Delete a background response (OpenAI-compatible)
+         * @description Deletes the texts of the response. A response that has not ended is canceled.
+         *
+         *     Scope: `chat`.
+         */
+        delete: operations["deleteResponse"];
+    };
+    "/api/v1/responses/{jobId}/cancel": {
+        parameters: {};
+        /**
+         * Cancel a background response (OpenAI-compatible)
+         * @description What the provider has delivered is charged. A response that has ended is returned unchanged.
+         *
+         *     Scope: `chat`.
+         */
+        post: operations["cancelResponse"];
     };
     "/api/v1/embeddings": {
         parameters: {};
@@ -1577,6 +1604,19 @@ export interface components {
             cacheWriteTokens?: number;
             reasoningTokens?: number;
         };
+        JobTicket: {
+            jobId: string;
+            /** @enum {string} */
+            status: "queued" | "in_progress" | "completed" | "failed" | "canceled";
+            /** Format: uri */
+            statusUrl: string;
+            /** Format: uri */
+            cancelUrl: string;
+            /** Format: date-time */
+            createdAt: string;
+            /** Format: date-time */
+            deadlineAt: string;
+        };
         /** @description Error: `error` is a machine-readable code, `message` explains it, `details` lists the invalid fields. */
         Error: {
             error: string;
@@ -1764,19 +1804,6 @@ export interface components {
             used: number;
             cost: number;
             remaining: number;
-        };
-        JobTicket: {
-            jobId: string;
-            /** @enum {string} */
-            status: "queued" | "in_progress" | "completed" | "failed" | "canceled";
-            /** Format: uri */
-            statusUrl: string;
-            /** Format: uri */
-            cancelUrl: string;
-            /** Format: date-time */
-            createdAt: string;
-            /** Format: date-time */
-            deadlineAt: string;
         };
         StudioEstimate: {
             type: string;
@@ -2510,6 +2537,12 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /** @description True to start a job: the response has status 202 and its `statusUrl`. */
+            async?: boolean | null;
+            /** @description HTTPS URL that receives the end of the job (docs/webhooks.md). Requires `async: true`. */
+            webhookUrl?: string | null;
+            /** @description Events that are sent to `webhookUrl`; all by default. */
+            webhookEvents?: ("completed" | "failed" | "canceled")[] | null;
         };
         ChatAnswer: {
             id: string;
@@ -2779,6 +2812,12 @@ export interface components {
             web_search_options?: null | unknown[];
             functions?: null | unknown[];
             function_call?: null | unknown[];
+            /** @description True to start a job: the response has status 202 and its `statusUrl`. */
+            async?: boolean | null;
+            /** @description HTTPS URL that receives the end of the job (docs/webhooks.md). Requires `async: true`. */
+            webhookUrl?: string | null;
+            /** @description Events that are sent to `webhookUrl`; all by default. */
+            webhookEvents?: ("completed" | "failed" | "canceled")[] | null;
         };
         ChatCompletionsAnswer: {
             id: string;
@@ -5283,7 +5322,7 @@ export interface components {
             include?: ("reasoning.encrypted_content" | "code_interpreter_call.outputs" | "computer_call_output.output.image_url" | "file_search_call.results" | "message.input_image.image_url" | "web_search_call.action.sources" | "web_search_call.results")[] | null;
             truncation?: "disabled" | null;
             store?: boolean | null;
-            background?: false | null;
+            background?: boolean | null;
             previous_response_id?: null | unknown[];
             conversation?: null | unknown[];
             context_management?: null | unknown[];
@@ -5296,8 +5335,11 @@ export interface components {
             /** @constant */
             object: "response";
             created_at: number;
-            /** @enum {string} */
-            status: "completed" | "incomplete";
+            /**
+             * @description Without `background: true`, always `completed` or `incomplete`.
+             * @enum {string}
+             */
+            status: "queued" | "in_progress" | "completed" | "incomplete" | "failed" | "cancelled";
             incomplete_details: {
                 /** @enum {string} */
                 reason: "max_output_tokens" | "content_filter";
@@ -5364,6 +5406,7 @@ export interface components {
             } & {
                 [key: string]: unknown;
             }))[];
+            /** @description Null before the response has ended. */
             usage: {
                 input_tokens: number;
                 input_tokens_details: {
@@ -5375,9 +5418,204 @@ export interface components {
                     reasoning_tokens: number;
                 };
                 total_tokens: number;
-            };
+            } | null;
             /** @description Charged credits. Null if the charge is not confirmed within some seconds; GET /api/v1/chats/{id} shows it later. */
-            creditsConsumed: number | null;
+            creditsConsumed?: number | null;
+        } & {
+            [key: string]: unknown;
+        };
+        GetResponseAnswer: {
+            id: string;
+            /** @constant */
+            object: "response";
+            created_at: number;
+            /**
+             * @description Without `background: true`, always `completed` or `incomplete`.
+             * @enum {string}
+             */
+            status: "queued" | "in_progress" | "completed" | "incomplete" | "failed" | "cancelled";
+            incomplete_details: {
+                /** @enum {string} */
+                reason: "max_output_tokens" | "content_filter";
+            } | null;
+            model: string;
+            output: (({
+                /** @constant */
+                type: "message";
+                id: string;
+                /** @constant */
+                role: "assistant";
+                status: string;
+                content: ({
+                    /** @enum {string} */
+                    type: "output_text" | "refusal";
+                } & {
+                    [key: string]: unknown;
+                })[];
+            } & {
+                [key: string]: unknown;
+            }) | ({
+                /** @constant */
+                type: "function_call";
+                id: string;
+                call_id: string;
+                name: string;
+                arguments: string;
+                status: string;
+            } & {
+                [key: string]: unknown;
+            }) | ({
+                /** @constant */
+                type: "custom_tool_call";
+                id: string;
+                call_id: string;
+                name: string;
+                input: string;
+                status: string;
+            } & {
+                [key: string]: unknown;
+            }) | ({
+                /** @constant */
+                type: "tool_search_call";
+                id: string;
+                call_id: string;
+                /** @constant */
+                execution: "client";
+                arguments: {
+                    [key: string]: unknown;
+                };
+                status: string;
+            } & {
+                [key: string]: unknown;
+            }) | ({
+                /** @constant */
+                type: "reasoning";
+                id: string;
+                summary: {
+                    /** @constant */
+                    type: "summary_text";
+                    text: string;
+                }[];
+                encrypted_content: string | null;
+            } & {
+                [key: string]: unknown;
+            }))[];
+            /** @description Null before the response has ended. */
+            usage: {
+                input_tokens: number;
+                input_tokens_details: {
+                    cached_tokens: number;
+                    cache_write_tokens: number;
+                };
+                output_tokens: number;
+                output_tokens_details: {
+                    reasoning_tokens: number;
+                };
+                total_tokens: number;
+            } | null;
+            /** @description Charged credits. Null if the charge is not confirmed within some seconds; GET /api/v1/chats/{id} shows it later. */
+            creditsConsumed?: number | null;
+        } & {
+            [key: string]: unknown;
+        };
+        DeleteResponseAnswer: {
+            id: string;
+            /** @constant */
+            object: "response";
+            /** @constant */
+            deleted: true;
+        };
+        CancelResponseAnswer: {
+            id: string;
+            /** @constant */
+            object: "response";
+            created_at: number;
+            /**
+             * @description Without `background: true`, always `completed` or `incomplete`.
+             * @enum {string}
+             */
+            status: "queued" | "in_progress" | "completed" | "incomplete" | "failed" | "cancelled";
+            incomplete_details: {
+                /** @enum {string} */
+                reason: "max_output_tokens" | "content_filter";
+            } | null;
+            model: string;
+            output: (({
+                /** @constant */
+                type: "message";
+                id: string;
+                /** @constant */
+                role: "assistant";
+                status: string;
+                content: ({
+                    /** @enum {string} */
+                    type: "output_text" | "refusal";
+                } & {
+                    [key: string]: unknown;
+                })[];
+            } & {
+                [key: string]: unknown;
+            }) | ({
+                /** @constant */
+                type: "function_call";
+                id: string;
+                call_id: string;
+                name: string;
+                arguments: string;
+                status: string;
+            } & {
+                [key: string]: unknown;
+            }) | ({
+                /** @constant */
+                type: "custom_tool_call";
+                id: string;
+                call_id: string;
+                name: string;
+                input: string;
+                status: string;
+            } & {
+                [key: string]: unknown;
+            }) | ({
+                /** @constant */
+                type: "tool_search_call";
+                id: string;
+                call_id: string;
+                /** @constant */
+                execution: "client";
+                arguments: {
+                    [key: string]: unknown;
+                };
+                status: string;
+            } & {
+                [key: string]: unknown;
+            }) | ({
+                /** @constant */
+                type: "reasoning";
+                id: string;
+                summary: {
+                    /** @constant */
+                    type: "summary_text";
+                    text: string;
+                }[];
+                encrypted_content: string | null;
+            } & {
+                [key: string]: unknown;
+            }))[];
+            /** @description Null before the response has ended. */
+            usage: {
+                input_tokens: number;
+                input_tokens_details: {
+                    cached_tokens: number;
+                    cache_write_tokens: number;
+                };
+                output_tokens: number;
+                output_tokens_details: {
+                    reasoning_tokens: number;
+                };
+                total_tokens: number;
+            } | null;
+            /** @description Charged credits. Null if the charge is not confirmed within some seconds; GET /api/v1/chats/{id} shows it later. */
+            creditsConsumed?: number | null;
         } & {
             [key: string]: unknown;
         };
@@ -5983,6 +6221,16 @@ export interface operations {
                     };
                 };
             };
+            /** @description With `async: true`: the job was started. */
+            202: {
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["JobTicket"];
+                    };
+                };
+            };
         };
     };
     chatCompletions: {
@@ -6017,6 +6265,16 @@ export interface operations {
                     "text/event-stream": {
                         event?: string;
                         data: string;
+                    };
+                };
+            };
+            /** @description With `async: true`: the job was started. */
+            202: {
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["JobTicket"];
                     };
                 };
             };
@@ -8084,6 +8342,60 @@ export interface operations {
                         event: string;
                         data: string;
                     };
+                };
+            };
+        };
+    };
+    getResponse: {
+        parameters: {
+            query?: {
+                stream?: "true" | "false";
+                /** @description Number (`sequence_number`) of the last event that the client has received. */
+                starting_after?: number;
+            };
+            path: {
+                jobId: string;
+            };
+        };
+        responses: {
+            /** @description The response. With `stream=true` it is sent as server-sent events. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["GetResponseAnswer"];
+                    "text/event-stream": {
+                        event: string;
+                        data: string;
+                    };
+                };
+            };
+        };
+    };
+    deleteResponse: {
+        parameters: {
+            path: {
+                jobId: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["DeleteResponseAnswer"];
+                };
+            };
+        };
+    };
+    cancelResponse: {
+        parameters: {
+            path: {
+                jobId: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["CancelResponseAnswer"];
                 };
             };
         };
