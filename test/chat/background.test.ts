@@ -159,6 +159,13 @@ it('an asynchronous chat is a job, with its text, its usage and a webhook', asyn
   expect(requests.body.data).toMatchObject([{ id: jobId, kind: 'chat', status: 'completed' }]);
   const [delivery] = await gateway.receiver.untilReceived('/chat-job', 1);
   expect(delivery?.body).toMatchObject({ type: 'chat.completed', data: { jobId, result } });
+  // After some time, only its usage remains.
+  await sweepOnce(gateway, { CHAT_ANSWERS_KEPT_MS: 0 });
+  const { data: kept } = (await gateway.call<StudioBody<object>>(path, { key })).body;
+  expect(kept).toMatchObject({ jobId, status: 'completed', result: null, prompt: null });
+  const rows = 'SELECT FROM chat_job FULL JOIN chat_piece ON job_id = id WHERE $1 IN (id, job_id)';
+  expect(await gateway.database.query(rows, [jobId])).toEqual([]);
+  expect((await gateway.call('/api/v1/usage', { key })).body).toMatchObject(usage.body);
 });
 
 it('an asynchronous completion is OpenAI’s, and fields that do not fit are rejected by name', async () => {
