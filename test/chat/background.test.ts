@@ -51,7 +51,9 @@ it('a canceled response is charged what was delivered, and keeps its text', asyn
   const input = '[[words:5000]] [[slow-chunks:20ms]]';
   const { id } = await responses().create({ model: 'gpt-4o', input, background: true });
   await until(async () => (await responses().retrieve(id)).output_text !== '');
-  // The sweeper leaves it to its workflow, also without a checkpoint.
+  // The sweeper leaves it to its workflow, also if its reservation has expired. The next checkpoint
+  // follows after some seconds.
+  await until(async () => (await readChats(gateway, clients.caller))[0]?.checkpoint_micro);
   const expired = `UPDATE reservation SET expires_at = now() - interval '1 hour' WHERE id = $1`;
   await gateway.database.query(expired, [id]);
   expect(await sweepOnce(gateway)).toMatchObject({ chats: 0, released: 0 });

@@ -232,6 +232,7 @@ export async function checkJob(
 
 /** Returns whether jobs of a kind reach a point. */
 export function reaches(kind: Kind, point: Point): boolean {
+  if (kind.points) return kind.points.includes(point);
   if (point === 'between-steps') return kind.middle !== undefined;
   return !kind.storesNothing || (point !== 'result-known' && point !== 'mid-store');
 }
