@@ -14,7 +14,6 @@ import { createCors } from './middleware/cors.ts';
 import { handleErrors, rejectOtherMethods } from './middleware/error-handler.ts';
 import { observeRequests, logRequests } from './middleware/request-telemetry.ts';
 import { findSdkFormat, resolveSdkPaths } from './middleware/sdk-paths.ts';
-import { createDocuments } from './openapi/document.ts';
 import { endpoints } from './endpoints/index.ts';
 import { createRouter } from './endpoints/runner.ts';
 
@@ -30,7 +29,7 @@ const suggestedPaths = [...new Set(endpoints.map(({ path }) => path))].filter(
 export function createApp(deps: AppDeps): RequestHandler {
   const { config } = deps;
   const baseUrl = publicBaseUrl(config);
-  const services = compose(deps, createDocuments(baseUrl, endpoints));
+  const services = compose(deps);
   const { logger, telemetry } = services;
   const app = new Koa<RequestState>();
   app.use(resolveSdkPaths(endpoints));

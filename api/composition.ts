@@ -27,7 +27,6 @@ import { createAccess } from '../identity/access.ts';
 import { createKeys } from '../identity/keys.ts';
 import { createOperatorFinder } from '../identity/operators.ts';
 import { createKeySessions, createSessions } from '../identity/sessions.ts';
-import type { Documents } from './openapi/document.ts';
 import { createAdmission } from '../studio/jobs/admission.ts';
 import { createActionRuns } from '../studio/jobs/action-runs.ts';
 import { createJobActions } from '../studio/jobs/job-actions.ts';
@@ -59,7 +58,7 @@ const readinessAgeMaxMs = 200;
 export type Composition = ReturnType<typeof compose>;
 
 /** Creates the services of an API process. */
-export function compose(deps: AppDeps, documents: Documents) {
+export function compose(deps: AppDeps) {
   const { config, services, client, updates } = deps;
   const { pool, logger, reads } = services;
   const claims = createClaims(pool, logger);
@@ -76,7 +75,6 @@ export function compose(deps: AppDeps, documents: Documents) {
     client,
     // Probes share their results, so that a flood of them costs no queries.
     checkReadiness: cacheResult(() => checkReadiness(deps.readiness), readinessAgeMaxMs),
-    documents,
     claims,
     admission: createAdmission({ client, updates, reads, config }),
     jobWaits: createWaits(updates, jobKind),

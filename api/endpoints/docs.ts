@@ -2,14 +2,17 @@
  * Endpoints that serve the API's documentation: OpenAPI as JSON and YAML, a reference page, and
  * llms.txt.
  */
+import { once } from 'node:events';
 import { readFile } from 'node:fs/promises';
 import { createRequire } from 'node:module';
 import { dirname, join } from 'node:path';
+import { Worker } from 'node:worker_threads';
 import { z } from 'zod';
 import { GatewayError } from '../../domain/errors.ts';
+import { publicBaseUrl } from '../../process/services.ts';
 import type { Composition } from '../composition.ts';
 import { constantAnswers, describeConstant } from '../http/constants.ts';
-import { convertToYaml, type Documents } from '../openapi/document.ts';
+import type { Descriptions, DescriptionValues } from '../openapi/document.ts';
 import { defineEndpoint, rawResponse, defineSection } from './endpoint.ts';
 import { listPriceLines } from './pricing.ts';
 
@@ -46,10 +49,34 @@ const startScript = `SwaggerUIBundle({
   defaultModelsExpandDepth: 0,
 });`;
 
+/** Descriptions by services, because the first request for one makes the thread create all of them. */
+const descriptions = new WeakMap<Composition, Promise<Descriptions>>();
+
+/** Returns a description of the API. A thread creates it, which loads the endpoints again. */
+async function describeApi(kind: keyof Descriptions, services: Composition): Promise<string> {
+  const created = descriptions.get(services) ?? createDescriptions(services);
+  descriptions.set(services, created);
+  created.catch(() => descriptions.delete(services));
+  return (await created)[kind];
+}
+
+async function createDescriptions({ config, prices }: Composition): Promise<Descriptions> {
+  const workerData: DescriptionValues = {
+    baseUrl: publicBaseUrl(config),
+    prices: listPriceLines(prices),
+  };
+  const thread = new Worker(new URL('../openapi/description-thread.ts', import.meta.url), {
+    workerData,
+  });
+  const [created]: Descriptions[] = await once(thread, 'message');
+  if (!created) throw new Error('the thread sent no descriptions');
+  return created;
+}
+
 const defineText = (
   path: `/${string}`,
   type: string,
-  getContent: (documents: Documents, services: Composition) => string | Promise<string>,
+  getContent: (services: Composition) => string | Promise<string>,
 ) =>
   defineEndpoint({
     route: `GET ${path}`,
@@ -57,9 +84,7 @@ const defineText = (
     response: rawResponse,
     responses: constantAnswers,
     handle: ({ ctx }, services) =>
-      services.constants.send(ctx, { name: path, type }, () =>
-        getContent(services.documents, services),
-      ),
+      services.constants.send(ctx, { name: path, type }, () => getContent(services)),
   });
 
 /** Endpoints that serve the documentation of the callers' API. */
@@ -71,15 +96,17 @@ export const docs = [
     request: { query: z.object({ version: z.enum(['3.0', '3.1']).default('3.1') }) },
     response: rawResponse,
     responses: constantAnswers,
-    handle: ({ ctx, query: { version } }, { constants, documents }) =>
-      constants.send(ctx, { name: `${ctx.path} ${version}`, type: 'application/json' }, () =>
-        version === '3.0' ? documents.forGenerators() : documents.callers,
+    handle: ({ ctx, query: { version } }, services) =>
+      services.constants.send(
+        ctx,
+        { name: `${ctx.path} ${version}`, type: 'application/json' },
+        () => describeApi(version === '3.0' ? 'generators' : 'callers', services),
       ),
   }),
-  defineText('/api/v1/openapi.yaml', 'application/yaml', ({ callers }) => convertToYaml(callers)),
-  defineText('/llms.txt', 'text/plain', (documents, { prices }) =>
-    documents.summary(listPriceLines(prices)),
+  defineText('/api/v1/openapi.yaml', 'application/yaml', (services) =>
+    describeApi('yaml', services),
   ),
+  defineText('/llms.txt', 'text/plain', (services) => describeApi('llms', services)),
   defineText('/docs', 'text/html', () => referencePage),
   defineText('/docs/start.js', 'text/javascript', () => startScript),
 
@@ -107,7 +134,9 @@ export const operatorsDocs = defineSection('Description', {
     summary: 'Get the OpenAPI description of the operators’ API',
     response: rawResponse,
     responses: describeConstant(z.looseObject({ openapi: z.literal('3.1.0') })),
-    handle: ({ ctx }, { constants, documents }) =>
-      constants.send(ctx, { name: ctx.path, type: 'application/json' }, () => documents.operators),
+    handle: ({ ctx }, services) =>
+      services.constants.send(ctx, { name: ctx.path, type: 'application/json' }, () =>
+        describeApi('operators', services),
+      ),
   }),
 });

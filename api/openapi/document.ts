@@ -1,12 +1,11 @@
-/** Generates OpenAPI 3.1 documents from the endpoints and their schemas (spec §9). */
+/** Generates the descriptions of the API from the endpoints and their schemas (spec §9). */
 import {
   toOpenapiPath,
   type EndpointDescription,
   type ResponseDescription,
 } from '../endpoints/description.ts';
-import { once } from 'node:events';
-import { Worker } from 'node:worker_threads';
 import { z } from 'zod';
+import { stringify } from 'yaml';
 import { createDocument } from 'zod-openapi';
 import { errorTable } from '../../domain/errors.ts';
 import { errorSchemas, getStatus } from '../../domain/error-bodies.ts';
@@ -15,9 +14,8 @@ import { webhookDescriptions } from './webhook-description.ts';
 
 /** Returns the text of llms.txt. `prices` are lines of a Markdown list. */
 function buildLlmsText(
-  baseUrl: string,
+  { baseUrl, prices }: DescriptionValues,
   endpoints: readonly EndpointDescription[],
-  prices: readonly string[],
 ): string {
   const lines = endpoints.map(
     (endpoint) => `- ${endpoint.method} ${toOpenapiPath(endpoint)}: ${endpoint.summary}`,
@@ -45,10 +43,21 @@ function buildLlmsText(
   ].join('\n');
 }
 
-export type Documents = ReturnType<typeof createDocuments>;
+/** Values in the descriptions of the API that differ between deployments. */
+export interface DescriptionValues {
+  baseUrl: string;
+  /** Lines of a Markdown list for llms.txt. */
+  prices: readonly string[];
+}
 
-/** Creates the OpenAPI documents of these endpoints as JSON, which takes half a second. */
-export function createDocuments(baseUrl: string, endpoints: readonly EndpointDescription[]) {
+export type Descriptions = ReturnType<typeof createDescriptions>;
+
+/** Creates all descriptions of the API as texts, which takes up to a second. */
+export function createDescriptions(
+  values: DescriptionValues,
+  endpoints: readonly EndpointDescription[],
+) {
+  const { baseUrl } = values;
   const operatorEndpoints = endpoints.filter(({ scope }) => scope === 'admin');
   const callerEndpoints = endpoints.filter(
     ({ scope, id }) => scope !== 'admin' && id !== undefined,
@@ -64,6 +73,9 @@ export function createDocuments(baseUrl: string, endpoints: readonly EndpointDes
   });
   return {
     callers,
+    /** The callers' API as OpenAPI 3.0, for programs that generate clients. */
+    generators: renderForGenerators(callers),
+    yaml: stringify(JSON.parse(callers)),
     operators: buildDocument(operatorEndpoints, {
       baseUrl,
       title: 'Studio Gateway: operators',
@@ -72,17 +84,8 @@ export function createDocuments(baseUrl: string, endpoints: readonly EndpointDes
       key: 'The key of an operator, `gk_oper_…`, or the `ADMIN_API_KEY` of the deployment.',
       webhooks: {},
     }),
-    /** Renders the description of the callers' API as OpenAPI 3.0. */
-    forGenerators: () => renderForGenerators(callers),
-    summary: (prices: readonly string[]) => buildLlmsText(baseUrl, callerEndpoints, prices),
+    llms: buildLlmsText(values, callerEndpoints),
   };
-}
-
-/** Converts JSON to YAML in a thread, because a document takes a quarter of a second. */
-export async function convertToYaml(json: string): Promise<string> {
-  const thread = new Worker(new URL('yaml-thread.ts', import.meta.url), { workerData: json });
-  const [yaml] = await once(thread, 'message');
-  return String(yaml);
 }
 
 interface DocumentInfo {

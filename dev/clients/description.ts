@@ -1,7 +1,7 @@
 /** OpenAPI descriptions from which the clients' types are generated. They have no error responses, and each body has a name. */
 import { isDeepStrictEqual } from 'node:util';
 import { assert } from '../../domain/errors.ts';
-import { createDocuments } from '../../api/openapi/document.ts';
+import { createDescriptions } from '../../api/openapi/document.ts';
 import { endpoints } from '../../api/endpoints/index.ts';
 
 interface Schema {
@@ -42,14 +42,14 @@ export interface Capability {
 }
 
 const studioPath = '/api/v1/studio/';
+const values = { baseUrl: 'http://127.0.0.1:4000', prices: [] };
 
 /**
  * Builds the description of the callers' API from the list of endpoints. It has no error responses, because clients throw all
  * errors in one format. Each body has a named schema.
  */
 export function describeForClients(): { description: Description; capabilities: Capability[] } {
-  const json = createDocuments('http://127.0.0.1:4000', endpoints).callers;
-  const description: Description = JSON.parse(json);
+  const description: Description = JSON.parse(createDescriptions(values, endpoints).callers);
   const capabilities: Capability[] = [];
   for (const [path, methods] of Object.entries(description.paths)) {
     for (const endpoint of Object.values(methods)) {
@@ -84,8 +84,7 @@ function omitProperties(schema: Schema | undefined, omitted: readonly string[]):
  * console calls with types: those that read, and the sign-in. It sends other requests by path (operator-action.tsx).
  */
 export function describeForOperators(): object {
-  const documents = createDocuments('http://127.0.0.1:4000', endpoints);
-  const description: Description = JSON.parse(documents.operators);
+  const description: Description = JSON.parse(createDescriptions(values, endpoints).operators);
   for (const [path, methods] of Object.entries(description.paths)) {
     for (const [method, endpoint] of Object.entries(methods)) {
       if (method !== 'get' && path !== '/api/admin/v1/session') delete methods[method];

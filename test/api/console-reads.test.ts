@@ -102,6 +102,7 @@ describe('GET /studio/jobs/events', () => {
     gateway.api.updates.interrupt();
     await until(() => first.state.ended);
     // The job is read at every tick, so its stream misses nothing.
+    await gateway.untilAccepted(jobId);
     await gateway.sandbox.clearFaults();
     await until(() => single.state.ended);
     expect(single.seen.at(-1)).toMatchObject({ jobId, status: 'completed' });

@@ -197,16 +197,17 @@ describe('other requests are served during a hostile body', () => {
 
   it('of 19 MB from a key with a single scope', async () => {
     const statuses: unknown[] = [];
-    for (const [, spell] of wide.slice(0, 2)) {
-      const body = Buffer.from(`{"prompt":${spell(19 * megabyte)}}`);
-      for (const path of posts) {
-        let status: unknown;
-        const slowest = await measureSlowestProbe(async () => {
-          status = await send(path, body, smallest.key);
-        });
-        if ((status !== 403 && status !== 'cut') || slowest > probeMsMax) {
-          statuses.push({ path, status, slowest });
-        }
+    const bodies = wide
+      .slice(0, 2)
+      .map(([, spell]) => Buffer.from(`{"prompt":${spell(19 * megabyte)}}`));
+    for (const [at, path] of posts.entries()) {
+      const body = bodies[at % bodies.length] ?? '';
+      let status: unknown;
+      const slowest = await measureSlowestProbe(async () => {
+        status = await send(path, body, smallest.key);
+      });
+      if ((status !== 403 && status !== 'cut') || slowest > probeMsMax) {
+        statuses.push({ path, status, slowest });
       }
     }
     expect(statuses).toEqual([]);
@@ -228,12 +229,16 @@ describe('other requests are served during a hostile body', () => {
     expect(slow).toEqual([]);
   });
 
-  it.each(wide)('with as many values as the limit allows, on chat: %s', async (_what, spell) => {
-    // Some are beyond what a body may hold, and some are at its edge.
-    for (const bytes of [90_000, 500_000]) {
+  it.each(wide)('with as many values as the limit allows, on chat: %s', async (what, spell) => {
+    const shape = wide.findIndex(([name]) => name === what);
+    // Some are beyond what a body may hold, and some are at its edge. Each place gets half of the larger ones, in turn.
+    for (const [bytes, turns] of [
+      [90_000, 1],
+      [500_000, 2],
+    ] as const) {
       const spelled = spell(bytes);
       const slow: unknown[] = [];
-      for (const [place, put] of placesOfChat) {
+      for (const [place, put] of placesOfChat.filter((_, at) => (at + shape) % turns === 0)) {
         const body = Buffer.from(put(spelled));
         const slowest = await measureSlowestProbe(() => send('/api/v1/chat/completions', body));
         if (slowest > probeMsMax) slow.push({ place, slowest });

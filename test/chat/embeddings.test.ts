@@ -101,9 +101,9 @@ describe('a request for embeddings', () => {
     const many = Array.from({ length: 2048 }, (_, index) => `text ${index}`);
     const { status, body } = await post(small({ input: many, encoding_format: 'base64' }));
     expect([status, body.data.length, body.data[2047]?.index]).toEqual([200, 2048, 2047]);
-    const wide = { model: 'text-embedding-3-large', input: many };
+    const wide = { model: 'text-embedding-3-large', input: many.slice(0, 2) };
     const packed = await post({ ...wide, encoding_format: 'base64' });
-    const vector = String(packed.body.data[2047]?.embedding);
+    const vector = String(packed.body.data[1]?.embedding);
     expect([packed.status, Buffer.from(vector, 'base64').length]).toEqual([200, 3072 * 4]);
     const tokens = Array.from({ length: 50 }, () => Array.from({ length: 6000 }, () => 7));
     const large = await post(small({ input: tokens, encoding_format: 'base64' }));

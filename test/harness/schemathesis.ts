@@ -111,8 +111,12 @@ function fixSubject(operation: string, subject: Subject): string[] {
   return fixed.length > 0 ? [`parameters = { ${fixed.join(', ')} }`] : [];
 }
 
-/** Operations with the body of another operation, whose systematic cases are not sent twice. */
-const isEstimate = (operation: string): boolean => /^estimate|Estimate$/.test(operation);
+/**
+ * Operations with the bodies of other operations, whose systematic cases are not sent twice: those of
+ * pipelines would be a fifth of all requests.
+ */
+const repeatsBodies = (operation: string): boolean =>
+  operation === 'pipeline' || /^estimate|Estimate$/.test(operation);
 
 function formatConfiguration(subject: Subject): string {
   const allow = (statuses: readonly string[]): string =>
@@ -121,7 +125,7 @@ function formatConfiguration(subject: Subject): string {
     if (operation === undefined) return [];
     const rules = exceptions.filter(([, , ids]) => ids.split(' ').includes(operation));
     const fixed = fixSubject(operation, subject);
-    const coverage = isEstimate(operation)
+    const coverage = repeatsBodies(operation)
       ? ['[operations.phases.coverage]', 'enabled = false']
       : [];
     if (rules.length === 0 && fixed.length === 0 && coverage.length === 0) return [];

@@ -158,15 +158,16 @@ describe('defaults of the role', () => {
       `lock_timeout = ''100ms''`,
       `idle_in_transaction_session_timeout = ''100ms''`,
     ]);
-    const blocker = new Client({ connectionString: database.url });
+    // Not limited by the defaults, because its statements may take longer on a busy machine.
+    const options = '-c statement_timeout=0 -c idle_in_transaction_session_timeout=0';
+    const blocker = new Client({ connectionString: database.url, options });
     await blocker.connect();
     await blocker.query('BEGIN; SELECT pg_advisory_xact_lock(7305011)');
     const waiting = `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event = 'advisory'`;
-    await blocker.query('SET idle_in_transaction_session_timeout = 0');
     const migrated = migrate(database.url, directory).catch((error: unknown) => error);
     await expect.poll(() => database.query(waiting)).toHaveLength(1);
-    await blocker.query('SELECT pg_sleep(0.09)');
-    await blocker.query('SELECT pg_sleep(0.09); COMMIT');
+    await blocker.query('SELECT pg_sleep(0.2)');
+    await blocker.query('COMMIT');
     await blocker.end();
     expect(await migrated).toEqual([slow, 'functions']);
   });

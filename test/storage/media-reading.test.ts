@@ -35,18 +35,18 @@ const measure = (bytes: Buffer) => readMedia(toSource(bytes));
 const use = (bytes: Buffer, as?: MediaUse) => readAccepted(toSource(bytes), as);
 
 /**
- * Returns the CPU time of a measurement in milliseconds: the least of five, because programs on the
+ * Returns the CPU time of a measurement in milliseconds. Repeats a slow one up to four times, because programs on the
  * same core make each other slower. Other threads do not count.
  */
-async function measureCpuMs(bytes: Buffer): Promise<number> {
-  const costsMs: number[] = [];
-  for (let run = 0; run < 5; run += 1) {
+async function measureCpuMs(bytes: Buffer, slowMs: number): Promise<number> {
+  let leastMs = Infinity;
+  for (let run = 0; run < 5 && leastMs > slowMs; run += 1) {
     const before = process.threadCpuUsage();
     await measure(bytes);
     const { user, system } = process.threadCpuUsage(before);
-    costsMs.push((user + system) / 1000);
+    leastMs = Math.min(leastMs, (user + system) / 1000);
   }
-  return Math.min(...costsMs);
+  return leastMs;
 }
 
 /** Overwrites each occurrence of some bytes. */
@@ -182,7 +182,7 @@ describe('a recording', () => {
   it('of a hundred megabytes takes less than half a second of CPU', async () => {
     const bytes = Buffer.concat(Array<Buffer>(400).fill(await makeSpeech(20)));
     expect(await measure(bytes)).toMatchObject({ kind: 'recording', type: { extension: 'mp3' } });
-    expect(await measureCpuMs(bytes)).toBeLessThan(500);
+    expect(await measureCpuMs(bytes, 500)).toBeLessThanOrEqual(500);
   });
 
   it.each<[string, () => Promise<Buffer>, RegExp]>([
@@ -523,6 +523,6 @@ const bombs: [string, () => Buffer][] = [
 
 describe('a malicious file', () => {
   it.each(bombs)('takes at most 50 ms of CPU: %s', async (_name, make) => {
-    expect(await measureCpuMs(make())).toBeLessThan(50);
+    expect(await measureCpuMs(make(), 50)).toBeLessThanOrEqual(50);
   });
 });
