@@ -66,6 +66,26 @@ it('a worker that is killed in the middle of an answer is charged by its last ch
   expect(await countCalls()).toBe(calls + 1);
 });
 
+it('a worker that is stopped ends its answers after a while, and what was delivered is charged', async () => {
+  const { caller, worker, client, startWorker } = await startOwn();
+  const calls = await countCalls();
+  const input = '[[words:5000]] [[slow-chunks:50ms]]';
+  const { id } = await client.responses.create({ model: 'gpt-4o', input, background: true });
+  await until(async () => (await client.responses.retrieve(id)).output_text !== '');
+  worker.kill('SIGTERM');
+  const [code] = (await once(worker, 'exit')) as [number | null];
+  expect(code).toBe(0);
+  await startWorker();
+  const row = await untilSettled(gateway, caller);
+  expect(row).toMatchObject({ id, state: 'charged', reason: 'chat left' });
+  const response = await client.responses.retrieve(id);
+  expect(response).toMatchObject({ status: 'failed', creditsConsumed: row.charged / 1e6 });
+  expect(response.usage?.output_tokens).toBe(row.output_tokens);
+  // The gateway counts a token for four characters.
+  expect(Math.ceil(response.output_text.length / 4)).toBe(row.output_tokens);
+  expect(await countCalls()).toBe(calls + 1);
+});
+
 it('a stream goes on at another API after its own was killed, and is charged once', async () => {
   const { caller, api, client } = await startOwn();
   const calls = await countCalls();

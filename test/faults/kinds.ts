@@ -79,9 +79,9 @@ export const kinds: readonly Kind[] = [
   {
     name: 'chatAnswer',
     path: '/api/v1/chat',
-    body: (_, content) => ({
+    body: (_, text) => ({
       model: 'gpt-4o',
-      messages: [{ role: 'user', content }],
+      messages: [{ role: 'user', content: `[[words:60]] [[slow-chunks:50ms]] ${text}` }],
       async: true,
     }),
     // test/chat/background-crashes.slow.test.ts kills processes in the middle of an answer.
