@@ -168,8 +168,8 @@ export const approvalPlanVersion = 2;
  * jobs that deliver nothing.
  */
 export const chatPlanVersion = 3;
-/** Versions of plans that this code runs. */
-export const planVersions: readonly number[] = [planVersion, approvalPlanVersion, chatPlanVersion];
+/** Versions of plans of Studio jobs that this code runs. */
+export const planVersions: readonly number[] = [planVersion, approvalPlanVersion];
 
 /** Plan of a Studio job, or of a chat job (`chatJobType`), which has no calls. */
 export interface JobPlan {

@@ -6,7 +6,7 @@ import { CancellationScope } from '@temporalio/workflow';
 import type { ChatSettlement } from '../activities/answer-chat.ts';
 import { formatCredits } from '../domain/credits.ts';
 import type { JobOutcome } from '../domain/job-contract.ts';
-import type { JobPlan } from '../domain/job-plan.ts';
+import { chatPlanVersion, type JobPlan } from '../domain/job-plan.ts';
 import { toPublicError } from './failures.ts';
 import type { RunningJob } from './running-job.ts';
 import { endRejected, endUndelivered, recordOutcome } from './settlement.ts';
@@ -19,7 +19,7 @@ import { startWebhookDelivery } from './webhook-delivery.ts';
  * caller of the API receives.
  */
 export async function chatAnswer(plan: JobPlan): Promise<JobOutcome> {
-  const job = beginJob(plan);
+  const job = beginJob(plan, [chatPlanVersion]);
   return CancellationScope.nonCancellable(() => runChat(job));
 }
 

@@ -24,7 +24,7 @@ import { createStartReport } from './webhook-delivery.ts';
  * that the caller of the API receives.
  */
 export async function studioJob(plan: JobPlan): Promise<JobOutcome> {
-  const begun = beginJob(plan);
+  const begun = beginJob(plan, planVersions);
   const waits = plan.steps?.some(({ approval }) => approval) ? listenToDecisions() : undefined;
   const job: RunningJob = {
     ...begun,
@@ -38,9 +38,9 @@ export async function studioJob(plan: JobPlan): Promise<JobOutcome> {
 }
 
 /** Begins to listen to the signals of a job, and to report its progress. */
-export function beginJob(plan: JobPlan): RunningJob {
+export function beginJob(plan: JobPlan, versions: readonly number[]): RunningJob {
   const signals = listenToSignals();
-  throwIfUnsupportedPlan(plan);
+  throwIfUnsupportedPlan(plan, versions);
   return {
     plan,
     signals,
@@ -57,12 +57,15 @@ export function beginJob(plan: JobPlan): RunningJob {
  * workflow task fails, so that a worker that knows the version can continue. If the input is not a
  * plan, the workflow fails.
  */
-function throwIfUnsupportedPlan(plan: Partial<JobPlan> | undefined): void {
+function throwIfUnsupportedPlan(
+  plan: Partial<JobPlan> | undefined,
+  versions: readonly number[],
+): void {
   if (plan?.planVersion === undefined)
     throw createFailure('UNKNOWN_PLAN', 'the input is not a job plan');
-  if (planVersions.includes(plan.planVersion)) return;
+  if (versions.includes(plan.planVersion)) return;
   throw new Error(
-    `the plan has version ${plan.planVersion}; this worker only runs versions ${planVersions.join(' and ')}`,
+    `the plan has version ${plan.planVersion}; this worker only runs versions ${versions.join(' and ')}`,
   );
 }
 
