@@ -9,7 +9,7 @@ import { isId } from '../domain/ids.ts';
 import { isoTime } from '../domain/json.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import type { Outbound } from '../platform/outbound.ts';
-import { chatJobType, findStartedJobId } from '../domain/job-contract.ts';
+import { chatJobType, readSubjectId } from '../domain/job-contract.ts';
 import type { JobRecord } from '../domain/job-record.ts';
 import { parseRetryAfter } from '../providers/error-responses.ts';
 import type { AccountNotices } from '../webhooks/notices.ts';
@@ -101,32 +101,36 @@ function createAttemptFailure({ outcome, status, error }: SendResult, retryInMs:
   });
 }
 
-async function readEvent(deps: DeliveryDeps, ids: WebhookIds): Promise<WebhookEvent> {
-  if (isId('notice', ids.subjectId)) {
-    const { type, createdAtMs, data } = await deps.accountNotices.read(ids.subjectId);
+async function readEvent(
+  deps: DeliveryDeps,
+  organizationId: string,
+  eventId: string,
+): Promise<WebhookEvent> {
+  if (isId('notice', eventId)) {
+    const { type, createdAtMs, data } = await deps.accountNotices.read(eventId);
     return { type, timestamp: isoTime(createdAtMs), data };
   }
-  if (isId('bulkEvent', ids.subjectId))
-    return deps.readBulkEvent(ids.organizationId, ids.subjectId);
-  const startedJobId = findStartedJobId(ids.subjectId);
-  const job = await deps.readJob(ids.organizationId, startedJobId ?? ids.subjectId);
+  if (isId('bulkEvent', eventId)) return deps.readBulkEvent(organizationId, eventId);
+  const { jobId, event, stepId } = readSubjectId(eventId);
+  const job = await deps.readJob(organizationId, jobId);
   assert(job, 'cannot send a webhook for a job that does not exist');
-  const data = await deps.showJob(job);
-  if (startedJobId !== null) {
-    return { type: 'studio.job.started', timestamp: isoTime(job.startedAtMs ?? Date.now()), data };
-  }
-  assert(job.status !== 'open', 'cannot report the end of a job that is still open');
+  const isEnd = event === 'ended';
+  assert(!isEnd || job.status !== 'open', 'cannot report the end of a job that is still open');
+  const waitsSinceMs = stepId === null ? null : job.approvals?.[stepId]?.sinceMs;
+  const timeMs = waitsSinceMs ?? (isEnd ? job.completedAtMs : job.startedAtMs) ?? Date.now();
   return {
-    type: job.type === chatJobType ? `chat.${job.status}` : `studio.job.${job.status}`,
-    timestamp: isoTime(job.completedAtMs ?? Date.now()),
-    data,
+    type: `${job.type === chatJobType ? 'chat' : 'studio.job'}.${isEnd ? job.status : event}`,
+    timestamp: isoTime(timeMs),
+    data: await deps.showJob(job),
   };
 }
 
 async function buildMessage(deps: DeliveryDeps, ids: WebhookIds): Promise<WebhookMessage> {
-  const event = await readEvent(deps, ids);
+  const { subjectId, organizationId } = ids;
+  const { eventId, endpointId } = readSubjectId(subjectId);
+  const event = await readEvent(deps, organizationId, eventId);
   // All attempts to report an event have the same message id, so that receivers can discard
   // duplicates.
-  const id = `msg_${ids.subjectId.replace(/^(job|ntc|evt)_/, '')}`;
-  return signMessage(deps.signingSecrets, ids.organizationId, { id, event });
+  const id = `msg_${eventId.replace(/^(job|ntc|evt)_/, '')}`;
+  return signMessage(deps.signingSecrets, endpointId ?? organizationId, { id, event });
 }

@@ -81,7 +81,8 @@ export function createActivities(
     reserve: (plan: JobPlan) => reserve(services, plan),
     ...createCallActivities(services),
     completeStep: (task: StepToComplete) => completeStep(services, task),
-    recordApproval: (event: ApprovalEvent) => recordApproval(services, event),
+    recordApproval: (event: ApprovalEvent) =>
+      recordApproval({ ...services, publicBaseUrl: publicBaseUrl(config) }, event),
     assemble: (task: AssemblyInput) => assemble(services, task),
     reserveChat: (plan: JobPlan) => reserveChat({ ...services, chat }, plan),
     answerChat: (task: ChatToAnswer) => answerChat({ ...services, chat }, task),

@@ -31,6 +31,25 @@ export interface Decision {
  */
 export const decideUpdate = defineUpdate<void, [Decision]>('decide');
 
+/**
+ * End of the wait of a step, as the row of the job keeps it: a workflow that is reset takes it from
+ * there.
+ */
+export interface ApprovalEnd extends NonNullable<StepApproval['end']> {
+  outputs: Decision['outputs'];
+  changed: NonNullable<Decision['changed']> | null;
+}
+
+/** Row of a job after an event: the end of the wait, and the ids of the webhooks to deliver. */
+export interface RecordedApproval {
+  end: ApprovalEnd | null;
+  webhookIds?: string[];
+  /** Webhook to deliver, in results that were recorded before there were webhook endpoints. */
+  webhookId?: string | null;
+  /** Page of the job in the console. */
+  jobUrl: string;
+}
+
 /** Beginning or end of the wait of a step. */
 export interface ApprovalEvent {
   jobId: string;
@@ -41,12 +60,7 @@ export interface ApprovalEvent {
   untilMs: number;
   change:
     | { kind: 'begin'; outputs: CallOutputs[] }
-    | {
-        kind: 'end';
-        end: NonNullable<StepApproval['end']>;
-        body: JsonObject | null;
-        step: PipelineStep | null;
-      };
+    | { kind: 'end'; end: ApprovalEnd; body: JsonObject | null };
 }
 
 /** Codes of the errors with which a step ends that was not approved. */

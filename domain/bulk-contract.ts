@@ -9,6 +9,15 @@ export const bulkWorkflowType = 'studioBulk';
 /** Signal that makes the workflow of a bulk job read its row again. */
 export const bulkChanged = defineSignal('bulkChanged');
 
+/** Job of an item that begins to await an approval, or whose last wait has ended. */
+export interface ItemWait {
+  jobId: string;
+  awaits: boolean;
+}
+
+/** Signal that the job of an item sends to the workflow of its bulk job. */
+export const itemWaits = defineSignal<[ItemWait]>('itemWaits');
+
 /** Events of a bulk job that a webhook can report. */
 export const bulkEvents = ['paused', 'completed', 'stopped', 'canceled'] as const;
 export type BulkEventName = (typeof bulkEvents)[number];
@@ -26,7 +35,7 @@ export interface BulkInput {
 /** Input of the step `advance`. */
 export interface AdvanceInput {
   bulkId: string;
-  /** Ids of the jobs whose end the workflow awaits. */
+  /** Ids of the jobs whose end the workflow awaits, without those that await an approval. */
   live: string[];
   /** Ids of the jobs whose reservation the ledger rejected. */
   rejected: string[];
@@ -52,7 +61,10 @@ export interface BulkState {
   done: boolean;
   total: number;
   waiting: number;
+  /** Number of started items, with those in `awaiting`. */
   running: number;
+  /** Number of items whose jobs await an approval; absent in results of 0.1.0. */
+  awaiting?: number;
   completed: number;
   failed: number;
   canceled: number;

@@ -42,6 +42,10 @@ export const errorTable = {
     400,
     'The user already has the maximum number of API keys. Revoke one first.',
   ),
+  WEBHOOK_ENDPOINT_QUOTA_REACHED: permanent(
+    400,
+    'The organization already has the maximum number of webhook endpoints. Delete one first.',
+  ),
   NOT_FOUND: permanent(404, 'No such resource.'),
   JOB_NOT_FOUND: permanent(404, 'No such job.'),
   BULK_NOT_FOUND: permanent(404, 'No such bulk job.'),

@@ -14,6 +14,7 @@ const prefixes = {
   rejectedRequest: 'rej',
   upload: 'file',
   notice: 'ntc',
+  webhookEndpoint: 'whe',
   operator: 'opr',
   session: 'ses',
 } as const;

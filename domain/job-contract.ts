@@ -130,7 +130,15 @@ export const progressQuery = defineQuery<JobProgress>('progress');
 export const webhookDeliveryType = 'webhookDelivery';
 
 /** Events of a job that a webhook can report. */
-export const webhookEvents = ['started', 'completed', 'failed', 'canceled'] as const;
+export const webhookEvents = [
+  'started',
+  'awaiting_approval',
+  'completed',
+  'failed',
+  'canceled',
+] as const;
+/** Events that end a job. */
+export const endEvents = ['completed', 'failed', 'canceled'] as const;
 export type WebhookEventName = (typeof webhookEvents)[number];
 
 /**
@@ -141,12 +149,27 @@ export function startSubjectId(jobId: string): string {
   return jobId.replace(/^job_/, 'start_');
 }
 
+/** Returns the `subjectId` of the webhook that reports that a step of a job awaits an approval. */
+export function waitSubjectId(jobId: string, stepId: string): string {
+  return `${jobId.replace(/^job_/, 'wait_')}_${stepId}`;
+}
+
 /**
- * Returns the id of the job whose start a webhook reports; null if the webhook reports another
- * event.
+ * Returns what a webhook reports: the id of the event, and for a job the job, the event and the step
+ * that awaits an approval. `endpointId` is null if the request named the URL.
  */
-export function findStartedJobId(subjectId: string): string | null {
-  return subjectId.startsWith('start_') ? subjectId.replace(/^start_/, 'job_') : null;
+export function readSubjectId(subjectId: string): {
+  eventId: string;
+  endpointId: string | null;
+  jobId: string;
+  event: 'started' | 'ended' | 'awaiting_approval';
+  stepId: string | null;
+} {
+  const [eventId = '', endpointId = null] = subjectId.split('.');
+  const [kind, id, ...stepId] = eventId.split('_');
+  const ids = { eventId, endpointId, jobId: `job_${id}`, stepId: null };
+  if (kind === 'wait') return { ...ids, event: 'awaiting_approval', stepId: stepId.join('_') };
+  return { ...ids, event: kind === 'start' ? 'started' : 'ended' };
 }
 
 /** Returns the id of the workflow that delivers a webhook. */
@@ -157,8 +180,9 @@ export function deliveryWorkflowId(subjectId: string): string {
 /** Input of the webhook delivery workflow. */
 export interface WebhookDelivery {
   /**
-   * Id of the event that the webhook reports. End of a job: the job id. Start of a job: the result
-   * of `startSubjectId`. Account notice: the id of the notice.
+   * Id of the event that the webhook reports. End of a job: the job id. Other events of a job: the
+   * result of `startSubjectId` or `waitSubjectId`. Account notice: the id of the notice. If a webhook
+   * endpoint receives it, a dot and the id of the endpoint follow.
    */
   subjectId: string;
   organizationId: string;

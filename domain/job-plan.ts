@@ -206,10 +206,11 @@ export interface JobPlan {
   /** Sum of the typical seconds of the calls; null if the catalog lacks one of them. */
   typicalSeconds: number | null;
   /**
-   * Webhook of the caller: its task queue, and `started` if it also reports the start of the job.
-   * Null if the caller did not request a webhook.
+   * Webhooks about the job: their task queue, `started` if one reports the start of the job, and the
+   * ids of those to webhook endpoints. Without `subjectIds`, the request named the URL. Null if no
+   * webhook reports the job.
    */
-  webhook: { taskQueue: string; started?: true } | null;
+  webhook: { taskQueue: string; started?: true; subjectIds?: string[] } | null;
   outcomeWaitMs: number;
   /** Milliseconds between the sweeper's checks whether the workflow is still running. */
   reservationTtlMs: number;

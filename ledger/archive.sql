@@ -61,11 +61,11 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS
       UNION ALL SELECT 6, 'artifact', a.storage_key, to_jsonb(a) FROM r JOIN artifact a ON a.job_id = r.id
       UNION ALL SELECT 7, 'provider_notification', n.job_id || lpad(n.call_index::text, 9, '0') || n.operation_id,
         to_jsonb(n) FROM r JOIN provider_notification n ON n.job_id = r.id
-      UNION ALL SELECT 8, 'webhook', w.subject_id, to_jsonb(w) FROM r JOIN webhook w ON w.subject_id IN (r.id, 'start_' || r.id)
+      UNION ALL SELECT 8, 'webhook', w.subject_id, to_jsonb(w) FROM webhooks_of(ARRAY(SELECT id FROM r)) AS w
       UNION ALL SELECT 9, 'bulk', b.id, to_jsonb(b) FROM b
       UNION ALL SELECT 10, 'bulk_item', i.bulk_id || lpad(i.index::text, 9, '0'), to_jsonb(i) FROM b JOIN bulk_item i ON i.bulk_id = b.id
       UNION ALL SELECT 11, 'bulk_event', v.id, to_jsonb(v) FROM v
-      UNION ALL SELECT 12, 'webhook', w.subject_id, to_jsonb(w) FROM v JOIN webhook w ON w.subject_id = v.id)
+      UNION ALL SELECT 12, 'webhook', w.subject_id, to_jsonb(w) FROM webhooks_of(ARRAY(SELECT id FROM v)) AS w)
   SELECT string_agg(jsonb_build_object('table', name, 'row', value)::text || E'\n', '' ORDER BY place, key COLLATE "C")
   FROM line $$;
 
@@ -102,7 +102,7 @@ BEGIN
         LATERAL jsonb_each_text(coalesce(j.metadata, r.metadata)) AS pair WHERE r.id = ANY (ids)) AS p
     WHERE t.organization_id = account_id AND t.name = p.key AND t.value = p.value AND t.created_at = p.created_at
       AND t.id = p.id;
-  DELETE FROM webhook WHERE subject_id = ANY (ids || event_ids || ARRAY(SELECT 'start_' || id FROM unnest(ids) AS id));
+  DELETE FROM webhook w USING webhooks_of(ids || event_ids) AS x WHERE w.subject_id = x.subject_id;
   DELETE FROM bulk_event WHERE id = ANY (event_ids);
   DELETE FROM bulk WHERE id = ANY (bulk_ids);
   DELETE FROM provider_notification WHERE job_id = ANY (ids);
@@ -160,22 +160,23 @@ BEGIN
   DELETE FROM bulk_action_job WHERE bulk_action_id = ANY (ids);
   DELETE FROM bulk_action WHERE id = ANY (ids);
   deleted := cardinality(ids);
-  ids := ARRAY(SELECT n.id FROM account_notice n LEFT JOIN webhook w ON w.subject_id = n.id
-    WHERE n.created_at < before AND coalesce(w.state NOT IN ('waiting', 'delivering'), true)
+  ids := ARRAY(SELECT n.id FROM account_notice n
+    WHERE n.created_at < before
+      AND NOT EXISTS (SELECT FROM webhooks_of(ARRAY[n.id]) AS w WHERE w.state IN ('waiting', 'delivering'))
       -- The notice of a limit is sent once for each period, so it stays as long as its period.
       AND (n.key_id IS NULL OR EXISTS (SELECT FROM api_key k, budget_period(split_part(n.period, ' ', 2), clock_timestamp()) AS p
         WHERE k.id = n.key_id AND split_part(n.period, ' ', 1) <> p.starts::text))
     ORDER BY n.id LIMIT rows_max);
-  DELETE FROM webhook WHERE subject_id = ANY (ids);
+  DELETE FROM webhook w USING webhooks_of(ids) AS x WHERE w.subject_id = x.subject_id;
   DELETE FROM account_notice WHERE id = ANY (ids);
   deleted := deleted + cardinality(ids);
   ids := ARRAY(SELECT b.id FROM bulk b WHERE b.completed_at < before
     AND NOT EXISTS (SELECT FROM bulk_item i JOIN reservation r ON r.id = i.job_id WHERE i.bulk_id = b.id)
-    AND NOT EXISTS (SELECT FROM bulk_event v JOIN webhook w ON w.subject_id = v.id
+    AND NOT EXISTS (SELECT FROM bulk_event v, webhooks_of(ARRAY[v.id]) AS w
       WHERE v.bulk_id = b.id AND w.state IN ('waiting', 'delivering'))
     ORDER BY b.id LIMIT rows_max);
   event_ids := ARRAY(SELECT id FROM bulk_event WHERE bulk_id = ANY (ids));
-  DELETE FROM webhook WHERE subject_id = ANY (event_ids);
+  DELETE FROM webhook w USING webhooks_of(event_ids) AS x WHERE w.subject_id = x.subject_id;
   DELETE FROM bulk_event WHERE id = ANY (event_ids);
   DELETE FROM bulk WHERE id = ANY (ids);
   RETURN deleted + cardinality(ids);

@@ -24,6 +24,7 @@ BEGIN
           FROM jsonb_array_elements(job.steps) WITH ORDINALITY AS e(step, number)) ELSE job.steps END,
         error = nullif(j->'error', 'null'), completed_at = r.settled_at, verifying = false,
         plan = NULL,
+        approvals = (SELECT jsonb_object_agg(a.key, a.value #- '{end,changed}') FROM jsonb_each(job.approvals) AS a),
         -- The outputs of a completed job contain the errors of its other calls.
         unknown_outcome = jsonb_path_query_first(
           jsonb_build_array(j->'error') || jsonb_path_query_array(coalesce(j->'outputs', '[]'), '$[*].error'),

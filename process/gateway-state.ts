@@ -83,12 +83,9 @@ export function createGatewayState({ pool, connection, config }: GatewayStateOpt
               - ${config.OUTCOME_WAIT_MS / 1000}::float8, 0))::float8 AS "reservationOverdueSeconds"
           FROM reservation r JOIN job j ON j.id = r.id WHERE r.state = 'reserved') AS jobs, (
           SELECT count(*) AS "callerWebhooksOpen",
-            coalesce(extract(epoch FROM clock_timestamp() - min(coalesce(j.completed_at, n.created_at, e.created_at))), 0)::float8
+            coalesce(extract(epoch FROM clock_timestamp() - min(happened_at)), 0)::float8
               AS "callerWebhookAgeSeconds"
-          FROM webhook w LEFT JOIN job j ON j.id = w.subject_id LEFT JOIN account_notice n ON n.id = w.subject_id
-            LEFT JOIN bulk_event e ON e.id = w.subject_id
-          WHERE w.state IN ('waiting', 'delivering')
-            AND (j.status <> 'open' OR coalesce(n.id, e.id) IS NOT NULL)) AS webhooks, (
+          FROM undelivered_webhook) AS webhooks, (
           SELECT count(*) AS "bulksOpen", count(*) FILTER (WHERE status = 'paused') AS "bulksPaused",
             count(*) FILTER (WHERE missing_at IS NOT NULL
               OR unsignaled_since < clock_timestamp() - interval '1 minute') AS "bulksHanging"

@@ -24,17 +24,17 @@ export type SendResult = Omit<AttemptResult, 'durationMs' | 'retryInMs'>;
 const responseBytesMax = 1024;
 
 /**
- * Creates the message for an event, signed with every active secret of the organization. `id`
- * becomes the header `webhook-id`.
+ * Creates the message for an event, signed with every active secret of an organization or a webhook
+ * endpoint. `id` becomes the header `webhook-id`.
  */
 export async function signMessage(
   signingSecrets: Pick<SigningSecrets, 'listActive'>,
-  organizationId: string,
+  ownerId: string,
   { id, event }: { id: string; event: WebhookEvent },
 ): Promise<WebhookMessage> {
   const body = JSON.stringify(event);
   const now = new Date();
-  const activeSecrets = await signingSecrets.listActive(organizationId);
+  const activeSecrets = await signingSecrets.listActive(ownerId);
   return {
     headers: {
       'content-type': 'application/json',

@@ -32,33 +32,43 @@ RETURNS TABLE (key_id text, period text, type text, body jsonb) LANGUAGE sql AS 
       AND n.type IN (due.type, 'key.limit.reached'))
 $$;
 
--- Creates the due account notices, each with a webhook; the relay starts the deliveries. A balance
+-- Creates the due account notices with their webhooks; the relay starts the deliveries. A balance
 -- notice is due when the balance falls to the threshold, and is not repeated until the balance has
 -- been above it. Reservations of running jobs are not deducted, because failed jobs would make the
 -- balance fall and rise again. A lock allows only one execution at a time, because a second, slower
 -- execution would write outdated balances.
 CREATE FUNCTION make_account_notices() RETURNS void LANGUAGE plpgsql AS $$
+DECLARE types text[] := '{account.balance.low,key.limit.near,key.limit.reached}';
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtext('make_account_notices')) THEN RETURN; END IF;
-  WITH turned AS (
+  WITH address AS (
+    SELECT o.organization_id, a.* FROM (
+        SELECT organization_id, url FROM account_notice_target WHERE url IS NOT NULL
+        UNION SELECT e.organization_id, t.url
+        FROM webhook_endpoint e LEFT JOIN account_notice_target t USING (organization_id)) AS o
+      CROSS JOIN LATERAL webhook_addresses(o.organization_id, o.url, types, '') AS a
+    WHERE a.events && types),
+  turned AS (
     UPDATE account_notice_target t SET balance_is_low = NOT t.balance_is_low FROM account a
-    WHERE a.organization_id = t.organization_id AND t.url IS NOT NULL
-      AND t.balance_is_low <> (a.posted <= t.low_balance_micro)
-    RETURNING t.organization_id, t.url, t.balance_is_low, a.posted, t.low_balance_micro),
+    WHERE a.organization_id = t.organization_id AND t.balance_is_low <> (a.posted <= t.low_balance_micro)
+      AND EXISTS (SELECT FROM address x
+        WHERE x.organization_id = t.organization_id AND 'account.balance.low' = ANY (x.events))
+    RETURNING t.organization_id, t.balance_is_low, a.posted, t.low_balance_micro),
   due AS (
-    SELECT organization_id, url, NULL AS key_id, NULL AS period, 'account.balance.low' AS type,
+    SELECT organization_id, NULL AS key_id, NULL AS period, 'account.balance.low' AS type,
       jsonb_build_object('total', posted, 'threshold', low_balance_micro) AS body
     FROM turned WHERE balance_is_low
     UNION ALL
-    SELECT t.organization_id, t.url, l.key_id, l.period, l.type, l.body
-    FROM account_notice_target t CROSS JOIN LATERAL due_limit_notices(t.organization_id) AS l
-    WHERE t.url IS NOT NULL),
+    SELECT o.organization_id, l.key_id, l.period, l.type, l.body
+    FROM (SELECT DISTINCT organization_id FROM address) AS o
+      CROSS JOIN LATERAL due_limit_notices(o.organization_id) AS l
+    WHERE EXISTS (SELECT FROM address x WHERE x.organization_id = o.organization_id AND l.type = ANY (x.events))),
   made AS (
     INSERT INTO account_notice (id, organization_id, type, body, key_id, period)
     SELECT 'ntc_' || replace(gen_random_uuid()::text, '-', ''), organization_id, type, body, key_id,
       period FROM due
-    ON CONFLICT DO NOTHING RETURNING id, organization_id)
-  INSERT INTO webhook (subject_id, organization_id, url, state, next_attempt_at, overdue_at)
-    SELECT m.id, m.organization_id, t.url, 'delivering', clock_timestamp(), clock_timestamp()
-    FROM made m JOIN account_notice_target t USING (organization_id);
+    ON CONFLICT DO NOTHING RETURNING id, organization_id, type)
+  INSERT INTO webhook (subject_id, organization_id, url, endpoint_id, state, next_attempt_at, overdue_at)
+    SELECT m.id || x.suffix, m.organization_id, x.url, x.endpoint_id, 'delivering', clock_timestamp(), clock_timestamp()
+    FROM made m JOIN address x ON x.organization_id = m.organization_id AND m.type = ANY (x.events);
 END $$;

@@ -60,7 +60,8 @@ export type ListedAccountNotice = AccountNotice & z.infer<typeof delivery>;
 const target = z.object({ url: z.string().nullable(), lowBalanceMicro: z.number().nullable() });
 /**
  * Where an organization's notices are sent, and the balance in micro-credits at which a balance
- * notice is due. Without a URL, no notices are sent; without a balance, no balance notices.
+ * notice is due. Without a URL, the webhook endpoints receive the notices; without a balance, there
+ * are no balance notices.
  */
 export type AccountNoticeTarget = z.infer<typeof target>;
 
@@ -112,11 +113,15 @@ export function createAccountNotices(pool: DatabasePool) {
         ),
       );
     },
-    /** Lists the account notices of an organization, newest first. */
+    /**
+     * Lists the account notices of an organization, newest first. Of several webhooks, it has one that
+     * was not delivered.
+     */
     async list(organizationId: string, limit: number): Promise<ListedAccountNotice[]> {
       const rows = await pool.any(sql.type(row.and(delivery))`
         SELECT ${noticeColumns}, w.state, w.attempts, a.status AS "lastStatus", a.error AS "lastError"
-        FROM account_notice n JOIN webhook w ON w.subject_id = n.id
+        FROM account_notice n CROSS JOIN LATERAL (
+            SELECT * FROM webhooks_of(ARRAY[n.id]) ORDER BY state = 'delivered', subject_id LIMIT 1) AS w
           LEFT JOIN webhook_attempt a ON a.subject_id = w.subject_id AND a.number = w.attempts
         WHERE n.organization_id = ${organizationId}
         ORDER BY n.created_at DESC, n.id DESC LIMIT ${limit}`);

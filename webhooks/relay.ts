@@ -13,7 +13,7 @@ import {
 import { forEachIsolated, type IsolationReport } from '../platform/background.ts';
 import type { Logger } from '../platform/logger.ts';
 import { callTemporal } from '../platform/temporal.ts';
-import type { WebhookIds, Webhooks } from './webhooks.ts';
+import type { DueWebhook, WebhookChoice, WebhookIds, Webhooks } from './webhooks.ts';
 
 interface RelayDeps {
   client: Client;
@@ -25,10 +25,10 @@ interface RelayDeps {
 /** Starts webhook deliveries as Temporal workflows. */
 export interface WebhookRelay {
   /**
-   * Starts a new delivery with the full number of attempts. Replaces a delivery that is in
-   * progress.
+   * Starts new deliveries of a job's webhooks with the full number of attempts. Replaces deliveries
+   * that are in progress.
    */
-  redeliver: (ids: WebhookIds) => Promise<void>;
+  redeliver: (job: WebhookChoice) => Promise<void>;
   /**
    * Starts the deliveries of due webhooks that no workflow seems to deliver. Returns how many were
    * started and how many failed.
@@ -53,20 +53,22 @@ export function createWebhookRelay(deps: RelayDeps): WebhookRelay {
     );
   }
 
-  async function resumeOne(ids: WebhookIds): Promise<void> {
-    await startDelivery(ids, 'USE_EXISTING');
+  async function resumeOne({ replaces, ...ids }: DueWebhook): Promise<void> {
+    await startDelivery(ids, replaces ? 'TERMINATE_EXISTING' : 'USE_EXISTING');
     await webhooks.recordDeliveryStart(ids.subjectId);
     logger.info({ subjectId: ids.subjectId }, 'webhook.resumed');
   }
 
   return {
-    async redeliver(ids) {
-      await webhooks.resetDelivery(ids.subjectId);
-      try {
-        await startDelivery(ids, 'TERMINATE_EXISTING');
-      } catch (error) {
-        // The sweeper starts the delivery later, because the webhook is recorded as `delivering`.
-        logger.warn({ error, subjectId: ids.subjectId }, 'webhook.not_started');
+    async redeliver(job) {
+      for (const { subjectId, organizationId } of await webhooks.findAll(job)) {
+        await webhooks.resetDelivery(subjectId);
+        try {
+          await startDelivery({ subjectId, organizationId }, 'TERMINATE_EXISTING');
+        } catch (error) {
+          // The sweeper starts the delivery later, because the webhook is recorded as `delivering`.
+          logger.warn({ error, subjectId }, 'webhook.not_started');
+        }
       }
     },
     async resume() {

@@ -23,3 +23,30 @@ BEGIN
     VALUES (of_organization, newest_generation + 1);
   RETURN newest_generation + 1;
 END $$;
+
+-- Creates a new secret of a webhook endpoint, as rotate_webhook_secret does for an organization.
+CREATE FUNCTION rotate_endpoint_secret(of_endpoint text, overlap interval, active_max integer)
+RETURNS void LANGUAGE sql AS $$
+  UPDATE webhook_endpoint SET updated_at = clock_timestamp(), secrets = (
+    WITH secret AS (SELECT * FROM jsonb_to_recordset(secrets) AS s (generation integer, retires_at timestamptz)),
+      signing AS (
+        SELECT max(generation) + 1 AS generation, NULL::timestamptz AS retires_at FROM secret
+        UNION ALL SELECT generation, least(retires_at, clock_timestamp() + overlap) FROM secret
+        WHERE coalesce(retires_at > clock_timestamp(), true) ORDER BY generation DESC LIMIT active_max)
+    SELECT jsonb_agg(signing) FROM signing)
+  WHERE id = of_endpoint
+$$;
+
+-- Webhooks that are not delivered although their event has happened, with its time. Those of paused
+-- endpoints wait, and those of deleted ones are no longer sent. The start of a job is reported late only if a redelivery was requested.
+CREATE VIEW undelivered_webhook AS
+  SELECT w.*, CASE WHEN starts_with(w.subject_id, 'wait_') THEN w.created_at
+    ELSE coalesce(j.completed_at, n.created_at, e.created_at) END AS happened_at
+  FROM webhook w LEFT JOIN job j ON j.id = w.job_id
+      AND (NOT starts_with(w.subject_id, 'start_') OR w.state = 'delivering')
+    LEFT JOIN account_notice n ON n.id = split_part(w.subject_id, '.', 1)
+    LEFT JOIN bulk_event e ON e.id = split_part(w.subject_id, '.', 1)
+  WHERE w.state IN ('waiting', 'delivering')
+    AND (j.status <> 'open' OR starts_with(w.subject_id, 'wait_') OR coalesce(n.id, e.id) IS NOT NULL)
+    AND (w.endpoint_id IS NULL
+      OR EXISTS (SELECT FROM webhook_endpoint p WHERE p.id = w.endpoint_id AND NOT p.paused));

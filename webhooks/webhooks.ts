@@ -1,14 +1,17 @@
 /**
  * Stores webhooks and their delivery attempts in the database. A webhook reports the start of a
- * job, the end of a job, an event of a bulk job (studio/bulk/), or an account notice
- * (webhooks/notices.ts); its subject id identifies that event. The rows determine what is delivered; workflows only wait between attempts.
+ * job, that a step of a job awaits an approval, the end of a job, an event of a bulk job
+ * (studio/bulk/), or an account notice (webhooks/notices.ts). The rows determine what is delivered;
+ * workflows only wait between attempts.
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { GatewayError } from '../domain/errors.ts';
 import {
-  findStartedJobId,
+  chatJobType,
+  readSubjectId,
   startSubjectId,
+  waitSubjectId,
   webhookEvents,
   type WebhookEventName,
 } from '../domain/job-contract.ts';
@@ -20,7 +23,12 @@ const begunAttempt = z.object({
   /** Number of failed attempts before this one, counted from the last redelivery. */
   failures: z.number(),
 });
-const idsRow = z.object({ subjectId: z.string(), organizationId: z.string() });
+const dueRow = z.object({
+  subjectId: z.string(),
+  organizationId: z.string(),
+  replaces: z.boolean(),
+});
+const createdRow = z.object({ subjectId: z.string() });
 
 /**
  * State of a webhook. `gone`: the receiver responded with status 410. `failed`: the last attempt
@@ -31,11 +39,17 @@ export type WebhookState = z.infer<typeof webhookState>;
 
 /** Schema of a webhook; times are in Unix milliseconds. */
 export const webhookRecord = z.object({
-  /** Id of the reported event (`WebhookIds.subjectId`). */
+  /** Id of the webhook (`WebhookIds.subjectId`). */
   subjectId: z.string(),
   jobId: z.string(),
-  event: z.enum(['started', 'ended']),
+  event: z.enum(['started', 'awaiting_approval', 'ended']),
+  /** Id of the step that awaits an approval; null for other events. */
+  step: z.string().nullable(),
   organizationId: z.string(),
+  endpointId: z
+    .string()
+    .nullable()
+    .meta({ description: 'Webhook endpoint; null if the request named the URL.' }),
   url: z.string(),
   state: webhookState,
   attempts: z.int(),
@@ -74,6 +88,7 @@ export type ListedWebhook = z.infer<typeof listedWebhook>;
 /** Filter and page of a webhook list; webhooks of the newest job come first. */
 export interface WebhookListing {
   organizationId: string | undefined;
+  endpointId?: string | undefined;
   /** Only webhooks in this state. `failing` selects all webhooks whose last attempt failed. */
   state: WebhookState | 'failing' | undefined;
   /** Only webhooks that follow the one with this `subjectId` in the list. */
@@ -85,7 +100,8 @@ export interface WebhookListing {
 export interface WebhookIds {
   /**
    * Id of the event that the webhook reports: a job id for the end of the job, `startSubjectId` for
-   * its start, or the id of an account notice.
+   * its start, `waitSubjectId` for a step, or the id of an account notice or of an event of a bulk
+   * job. If a webhook endpoint receives it, a dot and the id of the endpoint follow.
    */
   subjectId: string;
   organizationId: string;
@@ -94,12 +110,23 @@ export interface WebhookIds {
 /** Identifies a job. */
 export type JobIds = Pick<WebhookRecord, 'jobId' | 'organizationId'>;
 
-/** Webhook that a caller requested for a job. */
-interface NewWebhook extends JobIds {
-  url: string;
-  /** Events that the webhook reports. Defaults to `completed`, `failed` and `canceled`. */
-  events?: readonly WebhookEventName[] | undefined;
+/**
+ * Chooses webhooks of a job: with `step`, those that report that a step awaits an approval; with
+ * `endpointId`, those that one endpoint receives.
+ */
+export interface WebhookChoice extends JobIds {
+  step?: string | undefined;
+  endpointId?: string | undefined;
 }
+
+/** Webhook that a request specifies. Without `events`, it reports all but the start of the job. */
+export interface RequestedWebhook {
+  url: string;
+  events: WebhookEventName[] | undefined;
+}
+
+/** Due webhook; `replaces` is true if a replay replaces a delivery that may be in progress. */
+export type DueWebhook = z.infer<typeof dueRow>;
 
 type BegunAttempt = z.infer<typeof begunAttempt>;
 
@@ -132,65 +159,109 @@ const overdueAfter = '2 minutes';
 const orphanRetention = '48 hours';
 
 const webhookColumns = sql.fragment`w.subject_id AS "subjectId", w.job_id AS "jobId",
-  CASE WHEN w.subject_id = w.job_id THEN 'ended' ELSE 'started' END AS event, w.organization_id AS "organizationId", w.url,
-  w.state, w.attempts, w.next_attempt_at AS "nextAttemptAtMs", w.created_at AS "createdAtMs",
+  CASE split_part(w.subject_id, '_', 1) WHEN 'job' THEN 'ended' WHEN 'wait' THEN 'awaiting_approval'
+    ELSE 'started' END AS event,
+  CASE WHEN starts_with(w.subject_id, 'wait_') THEN substr(split_part(w.subject_id, '.', 1), 39) END AS step,
+  w.organization_id AS "organizationId", w.endpoint_id AS "endpointId", w.url, w.state, w.attempts,
+  w.next_attempt_at AS "nextAttemptAtMs", w.created_at AS "createdAtMs",
   w.updated_at AS "updatedAtMs"`;
 
-/** Events that are reported by default: all events that end a job. */
-const endEvents = webhookEvents.filter((event) => event !== 'started');
+/** Events that are reported by default. */
+const defaultEvents = webhookEvents.filter((event) => event !== 'started');
 
 /**
  * Selects the job of a `webhook` row, if the job ended with an event that the caller did not
  * request.
  */
-const unrequestedEnd = sql.fragment`SELECT FROM job j WHERE j.id = webhook.subject_id
+const unrequestedEnd = sql.fragment`SELECT FROM job j WHERE j.id = webhook.job_id AND starts_with(webhook.subject_id, 'job_')
   AND j.status <> 'open' AND j.status <> ALL (webhook.events)`;
 
 /** Creates the functions that read and write webhooks in the database. */
 export function createWebhooks(pool: DatabasePool) {
-  return { ...createRegistry(pool), ...createAttemptWrites(pool), ...createReads(pool) };
+  return {
+    ...createRegistry(pool),
+    ...createRestarts(pool),
+    ...createAttemptWrites(pool),
+    ...createDueReads(pool),
+    ...createReads(pool),
+  };
 }
 export type Webhooks = ReturnType<typeof createWebhooks>;
 
 function createRegistry(pool: DatabasePool) {
   return {
     /**
-     * Adds the webhooks of a job: one that reports its start, one that reports its end, or both,
-     * depending on `events`. Must be called before the job is admitted.
+     * Adds the webhooks of a job, to the URL of its request or to each webhook endpoint: one that
+     * reports its start, one that reports its end, or both, depending on the events. Returns their
+     * ids. Must be called before the job is admitted.
      */
-    async createForJob({
-      jobId,
-      organizationId,
-      url,
-      events = endEvents,
-    }: NewWebhook): Promise<void> {
-      const subjectIds = [
-        ...(events.includes('started') ? [startSubjectId(jobId)] : []),
-        ...(events.some((event) => event !== 'started') ? [jobId] : []),
-      ];
-      await pool.query(command`INSERT INTO webhook (subject_id, organization_id, url, events)
-        SELECT unnest(${sql.array(subjectIds, 'text')}), ${organizationId}, ${url},
-          ${sql.array([...events], 'text')} ON CONFLICT DO NOTHING`);
+    async createForJob(
+      { jobId, organizationId, type }: JobIds & { type?: string },
+      requested: RequestedWebhook | null,
+    ): Promise<string[]> {
+      const prefix = type === chatJobType ? 'chat.' : 'studio.job.';
+      const laterEvents = sql.array(defaultEvents, 'text');
+      const events = requested?.events ? sql.array(requested.events, 'text') : laterEvents;
+      const created = await pool.any(sql.type(createdRow)`
+        INSERT INTO webhook (subject_id, organization_id, url, events, endpoint_id)
+        SELECT e.id || a.suffix, ${organizationId}, a.url, a.events, a.endpoint_id
+        FROM webhook_addresses(${organizationId}, ${requested?.url ?? null}, ${events}, ${prefix}) AS a,
+          (VALUES (${startSubjectId(jobId)}, '{started}'), (${jobId}, ${laterEvents})) AS e (id, reported)
+        WHERE a.events && e.reported::text[]
+        ON CONFLICT (subject_id) DO UPDATE SET url = excluded.url RETURNING subject_id AS "subjectId"`);
+      return created.map(({ subjectId }) => subjectId);
+    },
+    /**
+     * Adds the webhooks that report that a step of a job awaits an approval, unless they exist.
+     * Returns their ids.
+     */
+    async createForStep(jobId: string, stepId: string): Promise<string[]> {
+      const created = await pool.any(sql.type(createdRow)`
+        INSERT INTO webhook (subject_id, organization_id, url, events, endpoint_id, state, next_attempt_at, overdue_at)
+        SELECT ${waitSubjectId(jobId, stepId)} || substr(w.subject_id, 37), w.organization_id, w.url, w.events,
+          w.endpoint_id, 'delivering', clock_timestamp(), clock_timestamp() + ${unstartedAfter}::interval
+        FROM webhook w JOIN job j ON j.id = w.job_id AND j.status = 'open'
+        WHERE w.job_id = ${jobId} AND starts_with(w.subject_id, 'job_') AND 'awaiting_approval' = ANY (w.events)
+        ON CONFLICT (subject_id) DO UPDATE SET updated_at = webhook.updated_at
+        RETURNING subject_id AS "subjectId"`);
+      return created.map(({ subjectId }) => subjectId);
     },
     /** Deletes the webhooks of a job that was rejected. */
     async deleteForJob(jobId: string): Promise<void> {
       await pool.query(command`DELETE FROM webhook
-        WHERE subject_id IN (${jobId}, ${startSubjectId(jobId)})
-          AND NOT EXISTS (SELECT FROM job j WHERE j.id = ${jobId})`);
+        WHERE job_id = ${jobId} AND NOT EXISTS (SELECT FROM job j WHERE j.id = ${jobId})`);
     },
     /** Deletes webhooks without a job, and those of a job whose end the caller did not request. */
     async deleteUndeliverable(): Promise<void> {
       await pool.query(command`DELETE FROM webhook
         WHERE (state = 'waiting' AND created_at < clock_timestamp() - ${orphanRetention}::interval
-            AND NOT EXISTS (SELECT FROM job j WHERE j.id = webhook.subject_id))
+            AND NOT (starts_with(subject_id, 'job_') AND EXISTS (SELECT FROM job j WHERE j.id = webhook.job_id)))
           OR (state IN ('waiting', 'delivering') AND EXISTS (${unrequestedEnd}))`);
     },
+  };
+}
+
+function createRestarts(pool: DatabasePool) {
+  return {
     /** Sets a webhook of any state to `delivering`, with the full number of attempts. */
     async resetDelivery(subjectId: string): Promise<void> {
       await pool.query(command`UPDATE webhook SET state = 'delivering',
         attempts_before = attempts, next_attempt_at = clock_timestamp(),
         overdue_at = clock_timestamp() + ${unstartedAfter}::interval, updated_at = clock_timestamp()
         WHERE subject_id = ${subjectId}`);
+    },
+    /**
+     * Makes the sweeper deliver the undelivered webhooks of an endpoint that were last attempted
+     * since `sinceMs`, in Unix milliseconds, with the full number of attempts. Returns their number.
+     */
+    async replay(endpointId: string, sinceMs: number): Promise<number> {
+      const replayed = await pool.query(command`UPDATE webhook SET state = 'delivering',
+        attempts_before = attempts, next_attempt_at = clock_timestamp(), overdue_at = clock_timestamp(),
+        updated_at = clock_timestamp()
+        WHERE endpoint_id = ${endpointId} AND updated_at >= to_timestamp(${sinceMs / 1000}::float8)
+          AND (state IN ('failed', 'gone')
+            OR state = 'delivering' AND attempts > attempts_before AND next_attempt_at IS NOT NULL)`);
+      return replayed.rowCount;
     },
     /** Stops the delivery of a webhook; its state becomes `failed`. */
     async stopDelivery(subjectId: string): Promise<void> {
@@ -203,15 +274,20 @@ function createRegistry(pool: DatabasePool) {
 
 function createAttemptWrites(pool: DatabasePool) {
   return {
-    /** Begins a delivery attempt. Returns null if the webhook no longer needs to be delivered. */
+    /**
+     * Begins a delivery attempt. Returns null if the webhook no longer needs to be delivered, or
+     * waits because its endpoint is paused.
+     */
     beginAttempt: ({ subjectId, organizationId }: WebhookIds): Promise<BegunAttempt | null> =>
       pool.maybeOne(sql.type(begunAttempt)`
         WITH begun AS (
           UPDATE webhook SET state = 'delivering', attempts = attempts + 1, next_attempt_at = NULL,
-            overdue_at = clock_timestamp() + ${overdueAfter}::interval,
-            updated_at = clock_timestamp()
+            overdue_at = clock_timestamp() + ${overdueAfter}::interval, updated_at = clock_timestamp(),
+            url = coalesce((SELECT url FROM webhook_endpoint WHERE id = endpoint_id), url)
           WHERE subject_id = ${subjectId} AND organization_id = ${organizationId}
             AND state IN ('waiting', 'delivering') AND NOT EXISTS (${unrequestedEnd})
+            AND (endpoint_id IS NULL OR EXISTS (
+              SELECT FROM webhook_endpoint WHERE id = endpoint_id AND NOT paused))
           RETURNING subject_id, url, attempts, attempts - attempts_before - 1 AS failures),
         logged AS (
           INSERT INTO webhook_attempt (subject_id, number) SELECT subject_id, attempts FROM begun
@@ -230,7 +306,14 @@ function createAttemptWrites(pool: DatabasePool) {
           UPDATE webhook_attempt SET outcome = ${outcome}, status = ${status}, error = ${error},
             response = ${response}, duration_ms = ${durationMs}
           WHERE subject_id = ${subjectId} AND number = ${number}
-          RETURNING subject_id)
+          RETURNING subject_id, started_at),
+        health AS (
+          UPDATE webhook_endpoint e SET last_status = ${status}, last_error = ${error},
+            delivered = e.delivered + (${outcome} = 'delivered')::int,
+            failed = e.failed + (${outcome} <> 'delivered')::int,
+            last_delivered_at = CASE WHEN ${outcome} = 'delivered' THEN clock_timestamp() ELSE e.last_delivered_at END,
+            failing_since = CASE WHEN ${outcome} <> 'delivered' THEN coalesce(e.failing_since, logged.started_at) END
+          FROM logged JOIN webhook w USING (subject_id) WHERE e.id = w.endpoint_id)
         UPDATE webhook w SET state = ${state}, updated_at = clock_timestamp(),
           next_attempt_at = clock_timestamp() + ${retryInMs}::float8 * interval '1 millisecond',
           overdue_at = clock_timestamp() + ${retryInMs}::float8 * interval '1 millisecond'
@@ -242,61 +325,77 @@ function createAttemptWrites(pool: DatabasePool) {
   };
 }
 
+/** Functions of the relay (webhooks/relay.ts). */
+function createDueReads(pool: DatabasePool) {
+  return {
+    /** Returns webhooks of ended jobs, steps, bulk jobs and account notices that no workflow seems to deliver. */
+    listOverdue: (): Promise<readonly DueWebhook[]> =>
+      pool.any(sql.type(dueRow)`
+        SELECT subject_id AS "subjectId", organization_id AS "organizationId",
+          attempts > 0 AND attempts = attempts_before AND next_attempt_at IS NOT NULL AS replaces
+        FROM undelivered_webhook
+        WHERE coalesce(overdue_at, happened_at + ${unstartedAfter}::interval) < clock_timestamp()
+        ORDER BY created_at LIMIT 100`),
+    /**
+     * Records that a workflow delivers the webhook. `listOverdue` then omits the webhook for two
+     * minutes.
+     */
+    async recordDeliveryStart(subjectId: string): Promise<void> {
+      await pool.query(command`UPDATE webhook SET next_attempt_at = NULL,
+        overdue_at = clock_timestamp() + ${overdueAfter}::interval WHERE subject_id = ${subjectId}`);
+    },
+  };
+}
+
 function createReads(pool: DatabasePool) {
   return {
     /**
-     * Returns the webhook of a job's end, or of its start if the end is not reported; null if the
-     * organization has none. The start of a job that no provider accepted is not reported.
+     * Returns the webhooks of a step or of a job's end, those that were not delivered first. A URL or
+     * endpoint to which the end is not reported has that of the start. The start of a job that no
+     * provider accepted is not reported.
      */
-    find: ({ jobId, organizationId }: JobIds): Promise<WebhookRecord | null> =>
-      pool.maybeOne(sql.type(webhookRecord)`SELECT ${webhookColumns} FROM webhook w
-        WHERE w.subject_id IN (${jobId}, ${startSubjectId(jobId)})
-          AND w.organization_id = ${organizationId} AND (w.subject_id = ${jobId} OR w.state <> 'waiting'
-            OR EXISTS (SELECT FROM job j WHERE j.id = ${jobId} AND j.status = 'open'))
-        ORDER BY w.subject_id = ${jobId} DESC LIMIT 1`),
+    findAll({ jobId, organizationId, step, endpointId }: WebhookChoice) {
+      const reported =
+        step === undefined
+          ? sql.fragment`NOT starts_with(subject_id, 'wait_')`
+          : sql.fragment`split_part(subject_id, '.', 1) = ${waitSubjectId(jobId, step)}`;
+      return pool.any(sql.type(webhookRecord)`SELECT ${webhookColumns} FROM (
+          SELECT DISTINCT ON (endpoint_id) * FROM webhook
+          WHERE job_id = ${jobId} AND organization_id = ${organizationId} AND ${reported}
+            AND endpoint_id IS NOT DISTINCT FROM coalesce(${endpointId ?? null}, endpoint_id)
+            AND (starts_with(subject_id, 'job_') OR state <> 'waiting'
+              OR EXISTS (SELECT FROM job j WHERE j.id = ${jobId} AND j.status = 'open'))
+          ORDER BY endpoint_id, starts_with(subject_id, 'job_') DESC) AS w
+        ORDER BY w.state = 'delivered', w.subject_id`);
+    },
     /** Returns the newest delivery attempts of a webhook, newest first. */
     attempts: (subjectId: string, limit: number): Promise<readonly WebhookAttempt[]> =>
       pool.any(sql.type(webhookAttempt)`
         SELECT number, outcome, status, error, response, duration_ms AS "durationMs",
           started_at AS "startedAtMs"
         FROM webhook_attempt WHERE subject_id = ${subjectId} ORDER BY number DESC LIMIT ${limit}`),
-    /** Returns webhooks of ended jobs, bulk jobs and account notices that no workflow seems to deliver. */
-    listOverdue: (): Promise<readonly WebhookIds[]> =>
-      pool.any(sql.type(idsRow)`
-        SELECT w.subject_id AS "subjectId", w.organization_id AS "organizationId"
-        FROM webhook w LEFT JOIN job j ON j.id = w.job_id
-            AND (w.subject_id = w.job_id OR w.state = 'delivering')
-          LEFT JOIN account_notice n ON n.id = w.subject_id LEFT JOIN bulk_event e ON e.id = w.subject_id
-        WHERE w.state IN ('waiting', 'delivering')
-          AND (j.status <> 'open' OR coalesce(n.id, e.id) IS NOT NULL)
-          AND coalesce(w.overdue_at, j.completed_at + ${unstartedAfter}::interval) < clock_timestamp()
-        ORDER BY w.created_at LIMIT 100`),
-    /**
-     * Records that a workflow delivers the webhook. `listOverdue` then omits the webhook for two
-     * minutes.
-     */
-    async recordDeliveryStart(subjectId: string): Promise<void> {
-      await pool.query(command`UPDATE webhook
-        SET overdue_at = clock_timestamp() + ${overdueAfter}::interval WHERE subject_id = ${subjectId}`);
-    },
     /**
      * Lists the webhooks of jobs, newest job first; webhooks/notices.ts lists account notices.
      */
     list({
       organizationId,
+      endpointId,
       state,
       beforeId,
       limit,
     }: WebhookListing): Promise<readonly ListedWebhook[]> {
       // A start is not reported if no provider accepts the job, so it is listed once it is delivered.
       const conditions = [
-        sql.fragment`w.job_id IS NOT NULL AND (w.subject_id = w.job_id OR w.state <> 'waiting')`,
+        sql.fragment`w.job_id IS NOT NULL AND (starts_with(w.subject_id, 'job_') OR w.state <> 'waiting')`,
       ];
       if (organizationId !== undefined) {
         conditions.push(sql.fragment`w.organization_id = ${organizationId}`);
       }
+      if (endpointId !== undefined) {
+        conditions.push(sql.fragment`w.endpoint_id = ${endpointId}`);
+      }
       if (beforeId !== undefined) {
-        const jobId = findStartedJobId(beforeId) ?? beforeId;
+        const { jobId } = readSubjectId(beforeId);
         conditions.push(sql.fragment`(w.job_id, w.subject_id) < (${jobId}, ${beforeId})`);
       }
       if (state === 'failing') {
@@ -313,12 +412,16 @@ function createReads(pool: DatabasePool) {
   };
 }
 
-/** Returns the webhook of a job's end or start. @throws GatewayError NOT_FOUND if the job has no webhook */
+/**
+ * Returns a webhook of a job or of a step, one that was not delivered if there is one.
+ * @throws GatewayError NOT_FOUND if there is none
+ */
 export async function findWebhook(
-  webhooks: Pick<Webhooks, 'find'>,
-  job: JobIds,
+  webhooks: Pick<Webhooks, 'findAll'>,
+  choice: WebhookChoice,
 ): Promise<WebhookRecord> {
-  const webhook = await webhooks.find(job);
-  if (!webhook) throw new GatewayError('NOT_FOUND', 'This job has no webhook.');
+  const [webhook] = await webhooks.findAll(choice);
+  const subject = choice.step === undefined ? 'This job' : 'This step of the job';
+  if (!webhook) throw new GatewayError('NOT_FOUND', `${subject} has no webhook.`);
   return webhook;
 }

@@ -121,6 +121,6 @@ async function recordJob(
 function getIds({ info }: Context): { jobId?: string; workflowId?: string } {
   const workflowId = info.workflowExecution?.workflowId;
   if (workflowId === undefined) return {};
-  const [jobId = ''] = workflowId.split('-', 1);
+  const [jobId = ''] = workflowId.split(/[-.]/, 1);
   return { ...(isId('job', jobId) && { jobId }), workflowId };
 }

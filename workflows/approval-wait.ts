@@ -2,13 +2,26 @@
  * Waits for decisions about the steps of a pipeline. A decision is an Update, whose validator rejects
  * it before it enters the history unless its step waits and is not decided.
  */
-import { condition, setHandler } from '@temporalio/workflow';
-import { decideUpdate, type ApprovalEvent, type Decision } from '../domain/approvals.ts';
+import {
+  condition,
+  getExternalWorkflowHandle,
+  setHandler,
+  workflowInfo,
+} from '@temporalio/workflow';
+import {
+  decideUpdate,
+  type ApprovalEnd,
+  type ApprovalEvent,
+  type Decision,
+  type RecordedApproval,
+} from '../domain/approvals.ts';
+import { itemWaits } from '../domain/bulk-contract.ts';
 import type { CallOutputs } from '../domain/job-plan.ts';
 import type { PipelineStep } from '../domain/pipeline-plan.ts';
 import { createFailure } from './failures.ts';
 import { throwIfCanceledOrOverdue, type RunningJob } from './running-job.ts';
 import { runStep } from './steps.ts';
+import { startDeliveries } from './webhook-delivery.ts';
 
 /** Wait of a step. */
 interface Wait {
@@ -47,21 +60,22 @@ function findWait(waits: Waits, { stepId, hash }: Decision): Wait {
 }
 
 /**
- * Waits until a step is approved. `outputs` are those of the steps whose results it takes.
+ * Waits until a step is approved. `outputs` are those of the steps whose results it takes. A workflow
+ * that was reset does not wait again for a decision that is recorded.
  * @throws ApplicationFailure APPROVAL_REJECTED, APPROVAL_TIMEOUT or CANCELED
  */
 export async function awaitApproval(
   job: RunningJob & { waits: Waits },
   { step, withinMs, outputs }: { step: PipelineStep; withinMs: number; outputs: CallOutputs[] },
-): Promise<Decision> {
-  const { waits, signals, progress, plan } = job;
+): Promise<ApprovalEnd> {
+  const { plan } = job;
   // The deadline of the job does not run while a step waits.
   const untimed = { ...job, deadlineAtMs: Number.POSITIVE_INFINITY };
   throwIfCanceledOrOverdue(untimed);
   const sinceMs = Date.now();
   const times = { sinceMs, untilMs: sinceMs + withinMs };
   const index = (plan.steps ?? []).findIndex(({ id }) => id === step.id);
-  const record = (change: ApprovalEvent['change']): Promise<void> => {
+  const record = (change: ApprovalEvent['change']): Promise<RecordedApproval> => {
     const event = { jobId: plan.jobId, stepId: step.id, index, ...times, change };
     const summary = `${step.id}: ${change.kind === 'begin' ? 'begin to wait' : change.end.kind}`;
     // The time for the attempts counts from now, not from the deadline of the job.
@@ -70,30 +84,78 @@ export async function awaitApproval(
       activities.recordApproval(event),
     );
   };
-  await record({ kind: 'begin', outputs });
-  const wait: Wait = { isOver: false, decision: null, isRecorded: false };
-  waits.set(step.id, wait);
-  const summary = `awaiting approval until ${new Date(times.untilMs).toISOString()}`;
-  progress.setCallPhase(step.calls[0], summary);
-  await condition(
-    () => wait.decision !== null || signals.cancelRequested,
-    Math.max(1, times.untilMs - Date.now()),
+  let {
+    end,
+    webhookId,
+    webhookIds = webhookId ? [webhookId] : [],
+    jobUrl,
+  } = await record({ kind: 'begin', outputs });
+  if (!end) {
+    const wait: Wait = { isOver: false, decision: null, isRecorded: false };
+    job.waits.set(step.id, wait);
+    informBulk(job);
+    await startDeliveries(plan, webhookIds);
+    while (!end) {
+      const own = await awaitEnd(job, { step, wait, jobUrl, untilMs: times.untilMs });
+      const body = wait.decision?.body ?? null;
+      // A workflow that was reset while it waited finds the decision in the row once it is signaled.
+      const recorded = await record(
+        own ? { kind: 'end', end: own, body } : { kind: 'begin', outputs },
+      );
+      end = recorded.end ?? own;
+    }
+    wait.isOver = true;
+    wait.isRecorded = true;
+    informBulk(job);
+  }
+  throwIfCanceledOrOverdue(untimed);
+  throwIfUnapproved(end);
+  return end;
+}
+
+/** Waits for a decision, for the end of the time or for a cancellation. Returns null after a signal `checkNow`. */
+async function awaitEnd(
+  { progress, signals }: RunningJob,
+  {
+    step,
+    wait,
+    jobUrl,
+    untilMs,
+  }: { step: PipelineStep; wait: Wait; jobUrl: string; untilMs: number },
+): Promise<ApprovalEnd | null> {
+  const { checkRequests } = signals;
+  const summary = `awaiting approval until ${new Date(untilMs).toISOString()}`;
+  progress.setCallPhase(step.calls[0], `${summary}: ${jobUrl}`);
+  const isSignaled = await condition(
+    () =>
+      wait.decision !== null || signals.cancelRequested || signals.checkRequests > checkRequests,
+    Math.max(1, untilMs - Date.now()),
     { summary: `${step.id}: ${summary}` },
   );
-  wait.isOver = true;
   const { decision } = wait;
+  if (isSignaled && !decision && !signals.cancelRequested) return null;
+  wait.isOver = true;
   const kind = decision?.kind ?? (signals.cancelRequested ? 'cancel' : 'timeout');
-  const { hash = null, keyId = null, reason = null } = decision ?? {};
-  await record({
-    kind: 'end',
-    end: { kind, hash, keyId, reason },
-    body: decision?.body ?? null,
-    step: decision?.changed?.step ?? null,
-  });
-  wait.isRecorded = true;
-  throwIfCanceledOrOverdue(untimed);
-  if (!decision) throw createFailure('APPROVAL_TIMEOUT', 'the step was not approved in time');
-  if (decision.kind === 'approve') return decision;
+  const { hash = null, keyId = null, reason = null, outputs = {}, changed = null } = decision ?? {};
+  return { kind, hash, keyId, reason, outputs, changed };
+}
+
+/** @throws ApplicationFailure APPROVAL_REJECTED, APPROVAL_TIMEOUT or CANCELED */
+function throwIfUnapproved({ kind, reason }: ApprovalEnd): void {
+  if (kind === 'approve') return;
+  if (kind === 'timeout')
+    throw createFailure('APPROVAL_TIMEOUT', 'the step was not approved in time');
+  if (kind === 'cancel') throw createFailure('CANCELED', 'the job ended before the step');
   const because = reason === null ? '' : `: ${reason}`;
   throw createFailure('APPROVAL_REJECTED', `the step was not approved${because}`);
+}
+
+/** Signals the bulk job of a job whether it awaits an approval, because it holds no place meanwhile. */
+function informBulk({ plan: { jobId, inBulk }, waits }: RunningJob & { waits: Waits }): void {
+  const { parent } = workflowInfo();
+  if (!inBulk || !parent) return;
+  const awaits = [...waits.values()].some(({ isRecorded }) => !isRecorded);
+  const bulk = getExternalWorkflowHandle(parent.workflowId);
+  // A bulk job that does not run reads the rows when it is started again.
+  void bulk.signal(itemWaits, { jobId, awaits }).catch(() => {});
 }

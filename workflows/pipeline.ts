@@ -3,7 +3,7 @@
  * failed step ends its dependents, and no others.
  */
 import type { ApplicationFailure } from '@temporalio/workflow';
-import type { Decision } from '../domain/approvals.ts';
+import type { ApprovalEnd } from '../domain/approvals.ts';
 import type { CallOutputs, PlannedCall } from '../domain/job-plan.ts';
 import { chargeCalls } from '../domain/job-plan.ts';
 import type { PipelineStep } from '../domain/pipeline-plan.ts';
@@ -106,7 +106,7 @@ async function approve(
   { waits, ...job }: RunningJob,
   step: PipelineStep,
   ended: readonly StepEnd[],
-): Promise<Decision | null> {
+): Promise<ApprovalEnd | null> {
   if (!step.approval || !waits) return null;
   const outputs = ended.flatMap((end) => end.outputs);
   return awaitApproval({ ...job, waits }, { step, ...step.approval, outputs });
@@ -114,7 +114,7 @@ async function approve(
 
 /** Returns a step and its calls as they were approved: with the chosen outputs, or planned anew. */
 function applyDecision(
-  { changed, outputs }: Decision,
+  { changed, outputs }: ApprovalEnd,
   { step, planned }: { step: PipelineStep; planned: PlannedCall[] },
 ): { step: PipelineStep; planned: PlannedCall[] } {
   if (changed) return { step: changed.step, planned: changed.calls };

@@ -23,6 +23,7 @@ import { WorkflowExecutionAlreadyStartedError } from '@temporalio/common';
 import type { Activities } from '../activities/index.ts';
 import {
   bulkChanged,
+  itemWaits,
   type BulkInput,
   type BulkOutcome,
   type BulkStart,
@@ -56,6 +57,8 @@ interface BulkRun {
   input: BulkInput;
   /** Ids of the jobs whose end this run awaits. */
   live: Set<string>;
+  /** Ids of the jobs that await an approval. */
+  awaiting: Set<string>;
   rejected: string[];
   canceled: Set<string>;
   /** Number of ends and signals, which are reasons to read the rows. */
@@ -72,6 +75,7 @@ export async function studioBulk(input: BulkInput): Promise<BulkOutcome> {
   const run: BulkRun = {
     input,
     live: new Set(),
+    awaiting: new Set(),
     rejected: [],
     canceled: new Set(),
     changes: 0,
@@ -79,6 +83,11 @@ export async function studioBulk(input: BulkInput): Promise<BulkOutcome> {
     idleSteps: 0,
     advancesLocally: !patched('advance-as-an-activity'),
   };
+  setHandler(itemWaits, ({ jobId, awaits }) => {
+    if (awaits) run.awaiting.add(jobId);
+    else run.awaiting.delete(jobId);
+    run.changes += 1;
+  });
   setHandler(bulkChanged, () => {
     run.changes += 1;
   });
@@ -120,17 +129,16 @@ async function runBulk(run: BulkRun): Promise<BulkOutcome> {
  * Runs the step `advance` as an ordinary activity, because it reads the inputs of the next items. In a
  * run that began before this rule, the first attempt is a local activity.
  */
-async function advance(
-  { input, live, cancelRequested, advancesLocally }: BulkRun,
-  rejected: string[],
-): Promise<BulkState> {
+async function advance(run: BulkRun, rejected: string[]): Promise<BulkState> {
+  const { input, cancelRequested, advancesLocally } = run;
+  const live = listBusy(run);
   const step: AdvanceInput = {
     bulkId: input.bulkId,
-    live: [...live],
+    live,
     rejected,
     cancel: cancelRequested,
   };
-  const summary = `${live.size} running`;
+  const summary = `${live.length} running`;
   if (advancesLocally) {
     try {
       return await proxyLocalActivities<Pick<Activities, 'advance'>>({
@@ -174,6 +182,7 @@ async function startJob(run: BulkRun, { plan, ...description }: BulkStart): Prom
     const end = (outcome?: JobOutcome): void => {
       if (outcome?.status === 'rejected') run.rejected.push(jobId);
       run.live.delete(jobId);
+      run.awaiting.delete(jobId);
       run.changes += 1;
     };
     // A failed job fails its workflow; its row has the reason.
@@ -183,6 +192,10 @@ async function startJob(run: BulkRun, { plan, ...description }: BulkStart): Prom
     if (!(error instanceof WorkflowExecutionAlreadyStartedError)) throw error;
   }
 }
+
+/** Returns the ids of the jobs whose end this run awaits, without those that await an approval. */
+const listBusy = ({ live, awaiting }: BulkRun): string[] =>
+  [...live].filter((jobId) => !awaiting.has(jobId));
 
 /** Requests cancellation of the running jobs, once each. */
 async function cancelJobs({ canceled }: BulkRun, { toCancel }: BulkState): Promise<void> {
@@ -201,12 +214,14 @@ async function cancelJobs({ canceled }: BulkRun, { toCancel }: BulkState): Promi
 }
 
 /** Calculates the longest time until the rows are read again, in milliseconds. */
-function calculateWaitMs({ input, live, idleSteps }: BulkRun, state: BulkState): number {
-  const { status, stopReason, running, resumeInMs, postponed } = state;
-  if (running > live.size || state.hasMore || postponed > 0) {
+function calculateWaitMs(run: BulkRun, state: BulkState): number {
+  const { input, idleSteps } = run;
+  const { status, stopReason, resumeInMs, postponed } = state;
+  const busy = state.running - (state.awaiting ?? 0);
+  if (busy > listBusy(run).length || state.hasMore || postponed > 0) {
     return Math.min(1000 * 2 ** Math.min(idleSteps, 5), readAgainMaxMs);
   }
-  if (status !== 'paused' || stopReason === 'PAUSED' || running > 0) return idleWaitMs;
+  if (status !== 'paused' || stopReason === 'PAUSED' || busy > 0) return idleWaitMs;
   if (stopReason === 'INSUFFICIENT_CREDITS' || stopReason === 'JOBS_MAX_REACHED') {
     return input.creditCheckMs;
   }
@@ -222,13 +237,14 @@ function describeWait({ status, stopReason, resumeInMs, postponed }: BulkState):
 
 /** Shows the counts in Temporal's Current Details. */
 function showState(state: BulkState): void {
-  const { status, stopReason, total, waiting, running, completed, failed, canceled } = state;
+  const { status, stopReason, total, waiting, running, awaiting, completed, failed, canceled } =
+    state;
   const reason = stopReason === null ? '' : `: ${stopReason}`;
   setCurrentDetails(
     [
       `**${status}${reason}**`,
       '',
-      `${total} items: ${completed} completed, ${running} running, ${waiting} waiting, ${failed} failed, ${canceled} canceled`,
+      `${total} items: ${completed} completed, ${running} running${awaiting ? ` (${awaiting} await an approval)` : ''}, ${waiting} waiting, ${failed} failed, ${canceled} canceled`,
       '',
       `charged ${formatCredits(state.chargedMicro)}, reserved ${formatCredits(state.reservedMicro)}`,
     ].join('\n'),

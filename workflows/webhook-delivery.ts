@@ -15,6 +15,7 @@ import type { Activities } from '../activities/index.ts';
 import {
   type WebhookDelivery,
   deliveryWorkflowId,
+  readSubjectId,
   startSubjectId,
   webhookDeliveryType,
 } from '../domain/job-contract.ts';
@@ -59,14 +60,26 @@ export function createStartReport(plan: JobPlan): () => Promise<void> {
 }
 
 /**
- * Starts the delivery of a webhook, by default of the one that reports the end of the job. Waits
- * until the child workflow has started, because Temporal discards it if its parent ends first. If
- * the delivery about the end of a job cannot be started, the sweeper starts it later.
+ * Starts the deliveries of the webhooks that report an event, by default the end of the job. Waits
+ * until the child workflows have started, because Temporal discards them if their parent ends first.
+ * If a delivery about the end of a job cannot be started, the sweeper starts it later.
  */
-export async function startWebhookDelivery(plan: JobPlan, subjectId = plan.jobId): Promise<void> {
-  if (!plan.webhook) return;
-  const { organizationId } = plan;
-  await deliverWebhook({ organizationId, subjectId, webhookTaskQueue: plan.webhook.taskQueue });
+export async function startWebhookDelivery(plan: JobPlan, eventId = plan.jobId): Promise<void> {
+  const subjectIds = plan.webhook?.subjectIds ?? [eventId];
+  const reporting = subjectIds.filter((id) => readSubjectId(id).eventId === eventId);
+  await startDeliveries(plan, reporting);
+}
+
+/** Starts the deliveries of webhooks of a job. */
+export async function startDeliveries(
+  { organizationId, webhook }: JobPlan,
+  subjectIds: readonly string[],
+): Promise<void> {
+  if (!webhook) return;
+  const { taskQueue: webhookTaskQueue } = webhook;
+  await Promise.all(
+    subjectIds.map((subjectId) => deliverWebhook({ organizationId, subjectId, webhookTaskQueue })),
+  );
 }
 
 /** Starts the delivery of a webhook. If that fails, the sweeper starts it later. */

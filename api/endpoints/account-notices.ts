@@ -77,7 +77,8 @@ export const noticeEndpoints = defineSection('Webhooks', {
       body: z.strictObject({
         url: z.string().max(webhookUrlLengthMax).nullable().meta({
           format: 'uri',
-          description: 'HTTPS URL that receives the notices; null stops all notices.',
+          description:
+            'HTTPS URL that receives the notices. If it is null, the webhook endpoints that chose them receive them.',
         }),
         lowBalanceCredits: lowBalanceCredits.default(null).meta({
           description: 'Balance in credits at which a notice is sent; null stops these notices.',

@@ -19,7 +19,7 @@ import {
 } from '../../identity/keys.ts';
 import { type Caller, roleSchema } from '../../identity/access.ts';
 import { defineCreation } from './creation.ts';
-import { pathId, requireLimit } from './fields.ts';
+import { pathId, requireChange } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 import { sql } from 'slonik';
 import { assert } from '../../domain/errors.ts';
@@ -150,7 +150,7 @@ export const apiKeys = defineSection('API keys', {
       'limit that you omit stays. Keys that replaced this key, and keys that it created, share its limits. A key that has a limit may not change any limit.',
     request: {
       params,
-      body: requireLimit(z.strictObject(keyLimitFields)),
+      body: requireChange(z.strictObject(keyLimitFields)),
       example: { limit: { credits: 500, per: 'month' }, rateLimit: 120, jobsMax: 5 },
     },
     response: keyMeta,

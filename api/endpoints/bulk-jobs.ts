@@ -7,6 +7,11 @@ import { z } from 'zod';
 import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
 import { GatewayError, type ErrorCode } from '../../domain/errors.ts';
 import { acceptBulk, bulkOptions, checkItems } from '../../studio/bulk/bulk-intake.ts';
+import {
+  bulkDecisionRequest,
+  bulkDecisionsSchema,
+  decideItems,
+} from '../../studio/bulk/bulk-decisions.ts';
 import { commandBulk, type BulkCommand } from '../../studio/bulk/bulk-commands.ts';
 import type { BulkRecord } from '../../studio/bulk/bulk-reads.ts';
 import {
@@ -19,7 +24,7 @@ import {
 import type { Composition } from '../composition.ts';
 import { csvFields, formatCsvHeader } from '../http/csv.ts';
 import { idempotencyHeader, parsePreferredWaitMs } from '../http/request-headers.ts';
-import { closedSignal } from '../middleware/request-shares.ts';
+import { closedSignal, countBytes } from '../middleware/request-shares.ts';
 import { respondWithEvents } from '../http/event-stream.ts';
 import { bulkBody, bulkLine, readBulk } from './bulk-requests.ts';
 import { formatResultRow, resultColumns } from './bulk-results-csv.ts';
@@ -30,6 +35,9 @@ import {
   type Endpoint,
   type EndpointCall,
 } from './endpoint.ts';
+import { getRequiredScope } from '../../studio/capabilities/capability.ts';
+import { pipelines } from '../../studio/pipelines/pipeline-requests.ts';
+import { decisionErrors } from './studio-jobs.ts';
 import { dataSchema, pageSchema, pathId, showInTurns, toData, toPage } from './fields.ts';
 
 const path = '/api/v1/studio/bulk';
@@ -50,6 +58,10 @@ const itemErrors: readonly ErrorCode[] = ['CONFLICTING_FIELDS', 'STORAGE_QUOTA_E
 const estimateSchema = z
   .object({
     credits: z.number().meta({ description: 'Maximum charge of all items.' }),
+    creditsBeforeApproval: z.number().optional().meta({
+      description:
+        'Most that is spent before the first decisions; absent if no item waits for one.',
+    }),
     items: z.int(),
     invalid: z.int(),
     invalidItems,
@@ -202,6 +214,7 @@ export const bulkJobs = defineSection('Bulk jobs', {
     handle: ({ ctx }, services) =>
       readBulk(ctx, services, async (submission) => {
         const uses = new Map<string, { items: number; micro: number }>();
+        let beforeMicro = 0;
         const {
           count,
           priceMicro,
@@ -209,12 +222,16 @@ export const bulkJobs = defineSection('Bulk jobs', {
           invalidItems: shown,
         } = await checkItems(submission, services, async (items) => {
           for (const item of items) {
+            beforeMicro += item.beforeApprovalMicro;
             const sum = uses.get(item.use) ?? { items: 0, micro: 0 };
             uses.set(item.use, { items: sum.items + 1, micro: sum.micro + item.priceMicro });
           }
         });
         return toData({
           credits: creditsFromMicro(priceMicro),
+          ...(beforeMicro < priceMicro && {
+            creditsBeforeApproval: creditsFromMicro(beforeMicro),
+          }),
           items: count,
           invalid,
           invalidItems: shown,
@@ -367,6 +384,24 @@ export const bulkJobs = defineSection('Bulk jobs', {
         { caller: call.caller, id: bulk.id, listCurrent },
         services.bulkFeed,
       );
+    },
+  }),
+
+  decideBulkItems: defineEndpoint({
+    route: `POST ${path}/:bulkId/decisions`,
+    scope: getRequiredScope(pipelines),
+    summary: 'Approve or reject items that wait for a decision',
+    description:
+      'The decision is made for each item, as by the endpoint of a single step, and has a verdict for each. ' +
+      'A request that is sent again decides only about items that are not decided yet.',
+    request: { ...bulkRequest, body: bulkDecisionRequest },
+    response: dataSchema(bulkDecisionsSchema),
+    errors: [...decisionErrors, 'BULK_NOT_FOUND', 'JOB_ARCHIVED'],
+    async handle({ ctx, requestId, body, ...call }, services) {
+      const bulk = await findBulk(call, services);
+      const { caller } = call;
+      const countCopied = (bytes: number) => countBytes(ctx, { kind: 'spool', bytes });
+      return toData(await decideItems({ bulk, body, caller, requestId, countCopied }, services));
     },
   }),
 

@@ -8,17 +8,22 @@ import {
   type Webhooks,
 } from '../../webhooks/webhooks.ts';
 import { GatewayError } from '../../domain/errors.ts';
-import { idPattern } from '../../domain/ids.ts';
 import { toResponse } from '../../domain/json.ts';
 import { getRequiredScope } from '../../studio/capabilities/capability.ts';
 import { findCapability } from '../../studio/pipelines/job-kinds.ts';
-import type { Composition } from '../composition.ts';
+import { stepId } from '../../studio/pipelines/pipeline-requests.ts';
 import { authorize } from '../../identity/access.ts';
-import { responseSchema, toData, toPage, dataSchema, pageSchema } from './fields.ts';
+import { responseSchema, toData, toPage, dataSchema, idField, pageSchema } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
-import { findJob, jobPath as path, jobRequest as request } from './studio-jobs.ts';
+import { findJob, jobPath as path, jobRequest } from './studio-jobs.ts';
 
 const attemptsShownMax = 50;
+
+const endpointFilter = {
+  endpointId: idField('webhookEndpoint').optional().meta({
+    description: 'Choose only webhooks that this webhook endpoint receives.',
+  }),
+};
 
 const deliverySchema = responseSchema(webhookAttempt).meta({ id: 'WebhookDelivery' });
 
@@ -27,6 +32,9 @@ export const webhookSummary = responseSchema(webhookRecord)
   .omit({ subjectId: true, organizationId: true })
   .extend({
     event: webhookRecord.shape.event.meta({ description: 'Event of the job that is reported.' }),
+    step: webhookRecord.shape.step.meta({
+      description: 'Step that awaits an approval; null for other events.',
+    }),
     url: z.url(),
   });
 
@@ -59,20 +67,21 @@ export const listedWebhook = webhookSummary
 /** Schema of a cursor of a list of webhooks: the id of a reported event. */
 export const webhookCursor = z
   .string()
+  .max(160)
   .regex(
-    new RegExp(idPattern('job').source.replace('job', '(?:job|start)')),
+    /^(?:(?:job|start)_[0-9a-f]{32}|wait_[0-9a-f]{32}_[\w-]+)(?:\.whe_[0-9a-f]{32})?$/,
     'must be the `nextCursor` of a page',
   );
 
-/** Starts a new delivery of a webhook. Returns the webhook with its latest delivery attempts. */
-async function redeliver(
-  { webhooks, webhookRelay }: Pick<Composition, 'webhooks' | 'webhookRelay'>,
-  webhook: WebhookRecord,
-): Promise<z.infer<typeof webhookSchema>> {
-  const { subjectId, organizationId } = webhook;
-  await webhookRelay.redeliver({ subjectId, organizationId });
-  return buildWebhookResponse(webhooks, await findWebhook(webhooks, webhook));
-}
+/** Query parameters that choose webhooks of a job. */
+export const webhookQuery = z.strictObject({
+  step: stepId.optional().meta({
+    description:
+      'Id of a step of a pipeline: the webhook that reports that it awaits an approval. By default, the webhook of the end of the job.',
+  }),
+  ...endpointFilter,
+});
+const request = { ...jobRequest, query: webhookQuery };
 
 /** Endpoints that get, redeliver and list webhooks of jobs. */
 export const callerWebhooks = defineSection('Webhooks', {
@@ -81,25 +90,22 @@ export const callerWebhooks = defineSection('Webhooks', {
     scope: 'studio:read',
     bucket: 'polls',
     summary: 'Get the webhook of a job and its delivery attempts',
+    description:
+      'If several webhook endpoints receive the end of the job, the answer contains one of its webhooks: one that was not delivered, if there is one.',
     request,
     response: dataSchema(webhookSchema),
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'NOT_FOUND'],
-    async handle(call, { reads, webhooks }) {
-      const { id: jobId } = await findJob(call, { reads });
-      const { organizationId } = call.caller;
-      return toData(
-        await buildWebhookResponse(
-          webhooks,
-          await findWebhook(webhooks, { jobId, organizationId }),
-        ),
-      );
+    async handle({ query, ...call }, { reads, webhooks }) {
+      const { id: jobId, organizationId } = await findJob(call, { reads });
+      const webhook = await findWebhook(webhooks, { ...query, jobId, organizationId });
+      return toData(await buildWebhookResponse(webhooks, webhook));
     },
   }),
 
   redeliverJobWebhook: defineEndpoint({
     route: `POST ${path}/:jobId/webhook/redeliver`,
     scope: 'studio:read',
-    summary: 'Deliver the webhook of a job again',
+    summary: 'Deliver the webhooks of a job again',
     description: 'The key also needs the scope of the job’s endpoint, for example `studio:image`.',
     request,
     response: dataSchema(webhookSchema),
@@ -111,9 +117,13 @@ export const callerWebhooks = defineSection('Webhooks', {
       const capability = findCapability(job.type);
       // A chat job has no capability.
       authorize(call.caller, capability ? getRequiredScope(capability) : 'chat');
-      const webhook = await findWebhook(services.webhooks, { jobId: job.id, organizationId });
-      if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
-      return toData(await redeliver(services, webhook));
+      const { webhooks, webhookRelay } = services;
+      const choice = { ...call.query, jobId: job.id, organizationId };
+      await findWebhook(webhooks, choice);
+      if (job.status === 'open' && choice.step === undefined)
+        throw new GatewayError('JOB_NOT_DONE');
+      await webhookRelay.redeliver(choice);
+      return toData(await buildWebhookResponse(webhooks, await findWebhook(webhooks, choice)));
     },
   }),
 
@@ -122,7 +132,7 @@ export const callerWebhooks = defineSection('Webhooks', {
     scope: 'studio:read',
     bucket: 'polls',
     summary:
-      'List the webhooks of jobs, newest job first: of its end and, if requested, of its start',
+      'List the webhooks of jobs, newest job first: of its end and, if requested, of its start and of steps that await an approval',
     request: {
       query: z.strictObject({
         state: z
@@ -132,14 +142,15 @@ export const callerWebhooks = defineSection('Webhooks', {
             description:
               'Return only webhooks in this delivery state. `failing` matches every webhook whose last delivery attempt failed.',
           }),
+        ...endpointFilter,
         limit: z.coerce.number().int().min(1).max(100).default(20),
         cursor: webhookCursor.optional(),
       }),
     },
     response: pageSchema(listedWebhook),
-    async handle({ caller, query: { state, limit, cursor } }, { webhooks }) {
+    async handle({ caller, query: { state, endpointId, limit, cursor } }, { webhooks }) {
       const { organizationId } = caller;
-      const filter = { organizationId, state, beforeId: cursor, limit: limit + 1 };
+      const filter = { organizationId, endpointId, state, beforeId: cursor, limit: limit + 1 };
       const rows = await webhooks.list(filter);
       return toPage(rows, {
         limit,

@@ -4,12 +4,12 @@ import type { ChatFormat } from '../../chat/chat-jobs.ts';
 import type { ChatRequest } from '../../chat/formats/chat-fields.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
-import { chatJobType, chatTaskQueue, webhookTaskQueue } from '../../domain/job-contract.ts';
+import { chatJobType, chatTaskQueue } from '../../domain/job-contract.ts';
 import { chatPlanVersion, type JobPlan } from '../../domain/job-plan.ts';
 import type { JobRecord } from '../../domain/job-record.ts';
 import type { HeldClaim } from '../../ledger/claims.ts';
-import type { RequestedWebhook } from '../../studio/requests/request-draft.ts';
-import { parseWebhook } from '../../studio/requests/webhook-fields.ts';
+import { parseWebhook, storeWebhooks } from '../../studio/requests/webhook-fields.ts';
+import type { RequestedWebhook } from '../../webhooks/webhooks.ts';
 import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
 import { parseIdempotencyKey } from '../http/request-headers.ts';
@@ -79,22 +79,22 @@ async function admit(
     const order = await completeOrder({ caller, requestId, request }, models, services);
     chat.check({ ...order, stream: true });
     await chatJobs.create({ id: jobId, organizationId, format, request, models });
-    if (webhook) await webhooks.createForJob({ jobId, organizationId, ...webhook });
-    const updates = await admission.admit(buildPlan(submission, services), claim);
+    const plan = await storeWebhooks(services, buildPlan(submission, services), webhook);
+    const updates = await admission.admit(plan, claim);
     updates.end();
     claim.stopRenewal();
   } catch (error) {
     // The rows are deleted only if the job was certainly not started.
     if (await claim.release()) {
       await chatJobs.discard(jobId);
-      if (webhook) await webhooks.deleteForJob(jobId);
+      await webhooks.deleteForJob(jobId);
     }
     throw error;
   }
 }
 
 function buildPlan(
-  { ctx, body: request, claim, models: [first], webhook }: Submission,
+  { ctx, body: request, claim, models: [first] }: Submission,
   { config }: Composition,
 ): JobPlan {
   const { caller, requestId } = ctx.state;
@@ -116,7 +116,7 @@ function buildPlan(
     deadlineAt: new Date(Date.now() + deadlineMs).toISOString(),
     deadlineMs,
     typicalSeconds: null,
-    webhook: webhook && { taskQueue: webhookTaskQueue(prefix) },
+    webhook: null,
     outcomeWaitMs: config.OUTCOME_WAIT_MS,
     reservationTtlMs: config.RESERVATION_TTL_MS,
     chatTaskQueue: chatTaskQueue(prefix),

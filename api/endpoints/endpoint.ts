@@ -40,7 +40,7 @@ export interface EndpointDefinition<Parts extends RequestParts, Response> extend
   'viewerError' | 'bucket' | 'errorFormat' | 'acceptsXApiKey' | 'summary' | 'description'
 > {
   /** Method and path. `:name` matches one path segment, `*name` the rest of the path. */
-  route: `${'GET' | 'POST' | 'PUT' | 'DELETE' | 'OPTIONS'} /${string}`;
+  route: `${'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS'} /${string}`;
   /** Required access. Defaults to `admin`. If it is `open`, `handle` may check access itself. */
   scope?: EndpointScope;
   request?: Parts;

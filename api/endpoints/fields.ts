@@ -11,6 +11,7 @@ const kindNames: Partial<Record<IdKind, string>> = {
   bulk: 'bulk job',
   actionRun: 'bulk action',
   key: 'API key',
+  webhookEndpoint: 'webhook endpoint',
 };
 
 /** Creates the schema of an id in a path. */
@@ -44,8 +45,8 @@ export const operatorFields = {
 
 const acceptsUndefined = (field: z.core.$ZodType): boolean => z.safeParse(field, undefined).success;
 
-/** Requires that a request sets at least one limit. Fields that each request has are not limits. */
-export function requireLimit<Schema extends z.ZodObject>(schema: Schema): Schema {
+/** Requires that a request changes something: that it has a field which not each request has. */
+export function requireChange<Schema extends z.ZodObject>(schema: Schema): Schema {
   const names = Object.keys(schema.shape).filter((name) => !(name in operatorFields));
   const required = Object.values(schema.shape).filter((field) => !acceptsUndefined(field));
   return schema
@@ -164,7 +165,8 @@ export async function showInTurns<Row, Shown>(
 
 /** Pattern of a date and time without a time zone. */
 const zonelessTimePattern = /^\d{4}-\d\d-\d\d(?:T\d\d:\d\d(?::\d\d(?:\.\d+)?)?)?$/;
-const filterTime = z.iso
+/** Schema of a time in a request, with its time zone. */
+export const zonedTime = z.iso
   .datetime({
     offset: true,
     error: ({ input }) =>
@@ -172,8 +174,8 @@ const filterTime = z.iso
         ? 'must be a date and time with a time zone, such as 2026-01-31T12:00:00Z or 2026-01-31T12:00:00+02:00'
         : undefined,
   })
-  .max(64)
-  .optional();
+  .max(64);
+const filterTime = zonedTime.optional();
 
 /** Query parameters that filter lists of jobs and of usage. */
 export const recordFilter = {

@@ -43,6 +43,7 @@ import { uploads } from './file-uploads.ts';
 import { requests } from './requests.ts';
 import { usageSummary } from './usage-summary.ts';
 import { usage } from './usage.ts';
+import { webhookEndpoints } from './webhook-endpoints.ts';
 import { webhookSecret, webhookTest } from './webhook-secret.ts';
 
 /** All endpoints of the API, in the order in which the API reference lists them. */
@@ -60,6 +61,7 @@ export const endpoints: readonly Endpoint[] = [
   ...bulkJobs,
   ...callerWebhooks,
   ...webhookTest,
+  ...webhookEndpoints,
   ...openai,
   ...webhookSecret,
   ...noticeEndpoints,

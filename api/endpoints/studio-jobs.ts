@@ -2,7 +2,7 @@
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import type { JobRecord } from '../../studio/jobs/job-reads.ts';
-import { GatewayError } from '../../domain/errors.ts';
+import { GatewayError, type ErrorCode } from '../../domain/errors.ts';
 import { isoTime } from '../../domain/json.ts';
 import { jobWorkflowId } from '../../domain/job-contract.ts';
 import { correlate } from '../../platform/logger.ts';
@@ -69,6 +69,16 @@ const decisionHeaders = z.object({
 });
 const jobResponse = dataSchema(jobSchema).extend({ credits: creditsSchema });
 
+/** Errors of decisions about steps. */
+export const decisionErrors: readonly ErrorCode[] = [
+  ...studioErrors,
+  'FILE_TOO_LARGE',
+  'STORAGE_QUOTA_EXCEEDED',
+  'PRICE_LIMIT_EXCEEDED',
+  'NOT_AWAITING',
+  'ALREADY_DECIDED',
+];
+
 type JobPathCall = Pick<EndpointCall<typeof jobRequest>, 'caller' | 'params'>;
 
 /** Returns the job with the id in the path. @throws GatewayError JOB_NOT_FOUND or JOB_ARCHIVED */
@@ -124,9 +134,9 @@ export const studioJobs = defineSection('Jobs', {
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED'],
     async handle(call, { reads, readCalls, webhooks }) {
       const job = await findJob(call, { reads });
-      const [calls, webhook] = await Promise.all([
+      const [calls, [webhook = null]] = await Promise.all([
         readCalls([job.id]),
-        webhooks.find({ jobId: job.id, organizationId: call.caller.organizationId }),
+        webhooks.findAll({ jobId: job.id, organizationId: call.caller.organizationId }),
       ]);
       const createdAt = isoTime(job.createdAtMs);
       const steps = listSteps(job, calls, webhook);
@@ -196,17 +206,7 @@ export const studioJobs = defineSection('Jobs', {
     },
     response: jobResponse,
     responses: { 200: { description: 'The decision counts.', headers: decisionHeaders } },
-    errors: [
-      ...studioErrors,
-      'FILE_TOO_LARGE',
-      'STORAGE_QUOTA_EXCEEDED',
-      'PRICE_LIMIT_EXCEEDED',
-      'NOT_FOUND',
-      'JOB_NOT_FOUND',
-      'JOB_ARCHIVED',
-      'NOT_AWAITING',
-      'ALREADY_DECIDED',
-    ],
+    errors: [...decisionErrors, 'NOT_FOUND', 'JOB_NOT_FOUND', 'JOB_ARCHIVED'],
     async handle({ ctx, requestId, body, ...call }, services) {
       const { reads, view } = services;
       const job = await findJob(call, { reads });

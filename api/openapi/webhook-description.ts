@@ -29,6 +29,12 @@ const webhookEvents: WebhookEvent[] = [
     summary: 'A job started: a provider accepted its first call',
     data: jobSchema,
   },
+  {
+    type: 'studio.job.awaiting_approval',
+    operationId: 'awaitingApprovalJobWebhook',
+    summary: 'A step of a pipeline waits for a decision',
+    data: jobSchema,
+  },
   ...(['completed', 'failed', 'canceled'] as const).map((status) => ({
     type: `studio.job.${status}`,
     operationId: `${status}JobWebhook`,

@@ -9,7 +9,7 @@ export interface ActionCommand<Options> {
   /** Owner of the key that authenticates the request. Defaults to `caller`. */
   as?: KeyOwner;
   /** HTTP method. Defaults to POST if there is a body, and otherwise to GET. */
-  method?: 'POST' | 'PUT' | 'DELETE';
+  method?: 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   /** Returns the request path below `apiRoots[as]` for the command's percent-encoded arguments. */
   path: (...args: string[]) => string;
   /** Returns the request body. Omit it to send no body. */

@@ -9,7 +9,7 @@ export class CliError extends Error {
 }
 
 interface RequestOptions {
-  method?: 'GET' | 'POST' | 'PUT' | 'DELETE';
+  method?: 'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE';
   query?: Record<string, string | number | undefined>;
   /** Object to send as JSON, or a `Blob` to send as it is. */
   body?: object;

@@ -17,6 +17,7 @@ import { createRequestsCommand } from './commands/requests.ts';
 import { createStudioCommands } from './commands/studio.ts';
 import { createTranscribeCommand } from './commands/transcribe.ts';
 import { createUsageCommand } from './commands/usage.ts';
+import { createWebhooksCommand } from './commands/webhooks.ts';
 
 // A reader such as `head` may close the pipe before the output ends.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
@@ -46,6 +47,7 @@ const commands = [
   createKeysCommand(),
   createRequestsCommand(),
   createUsageCommand(),
+  createWebhooksCommand(),
   createAdminCommand(),
 ];
 for (const command of commands) program.addCommand(command);

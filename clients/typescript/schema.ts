@@ -555,6 +555,16 @@ export interface paths {
          */
         get: operations["streamBulk"];
     };
+    "/api/v1/studio/bulk/{bulkId}/decisions": {
+        parameters: {};
+        /**
+         * Approve or reject items that wait for a decision
+         * @description The decision is made for each item, as by the endpoint of a single step, and has a verdict for each. A request that is sent again decides only about items that are not decided yet.
+         *
+         *     Scope: `studio:image`, `studio:video` or `studio:audio`, as each step or item requires.
+         */
+        post: operations["decideBulkItems"];
+    };
     "/api/v1/studio/bulk/{bulkId}/cancel": {
         parameters: {};
         /**
@@ -599,14 +609,16 @@ export interface paths {
         parameters: {};
         /**
          * Get the webhook of a job and its delivery attempts
-         * @description Scope: `studio:read`.
+         * @description If several webhook endpoints receive the end of the job, the answer contains one of its webhooks: one that was not delivered, if there is one.
+         *
+         *     Scope: `studio:read`.
          */
         get: operations["getJobWebhook"];
     };
     "/api/v1/studio/jobs/{jobId}/webhook/redeliver": {
         parameters: {};
         /**
-         * Deliver the webhook of a job again
+         * Deliver the webhooks of a job again
          * @description The key also needs the scope of the job’s endpoint, for example `studio:image`.
          *
          *     Scope: `studio:read`.
@@ -616,7 +628,7 @@ export interface paths {
     "/api/v1/webhooks/deliveries": {
         parameters: {};
         /**
-         * List the webhooks of jobs, newest job first: of its end and, if requested, of its start
+         * List the webhooks of jobs, newest job first: of its end and, if requested, of its start and of steps that await an approval
          * @description Scope: `studio:read`.
          */
         get: operations["listWebhookDeliveries"];
@@ -630,6 +642,73 @@ export interface paths {
          *     Scope: `keys:write`.
          */
         post: operations["testWebhook"];
+    };
+    "/api/v1/webhook-endpoints": {
+        parameters: {};
+        /**
+         * List your webhook endpoints with their health, newest first
+         * @description Scope: `keys:write`.
+         */
+        get: operations["listWebhookEndpoints"];
+        /**
+         * Create a webhook endpoint
+         * @description It receives the chosen events of all requests of the organization that have no `webhookUrl`. An organization can have at most 20.
+         *
+         *     Scope: `keys:write`.
+         */
+        post: operations["createWebhookEndpoint"];
+    };
+    "/api/v1/webhook-endpoints/{endpointId}": {
+        parameters: {};
+        /**
+         * Get a webhook endpoint with its health
+         * @description Scope: `keys:write`.
+         */
+        get: operations["getWebhookEndpoint"];
+        /**
+         * Delete a webhook endpoint
+         * @description Its webhooks that were not delivered yet are not sent any more.
+         *
+         *     Scope: `keys:write`.
+         */
+        delete: operations["deleteWebhookEndpoint"];
+        /**
+         * Change or pause a webhook endpoint
+         * @description Fields that you omit stay. Webhooks that are still to be delivered are sent to the new URL.
+         *
+         *     Scope: `keys:write`.
+         */
+        patch: operations["updateWebhookEndpoint"];
+    };
+    "/api/v1/webhook-endpoints/{endpointId}/rotate": {
+        parameters: {};
+        /**
+         * Rotate the secret of a webhook endpoint
+         * @description For `overlapSeconds` (default: one day), webhooks are signed with both secrets. With 0, the old secret is no longer used.
+         *
+         *     Scope: `keys:write`.
+         */
+        post: operations["rotateWebhookEndpointSecret"];
+    };
+    "/api/v1/webhook-endpoints/{endpointId}/test": {
+        parameters: {};
+        /**
+         * Send a test webhook to a webhook endpoint
+         * @description Sends one event of type `webhook.test` and waits for the response. The webhook is neither retried nor recorded.
+         *
+         *     Scope: `keys:write`.
+         */
+        post: operations["testWebhookEndpoint"];
+    };
+    "/api/v1/webhook-endpoints/{endpointId}/replay": {
+        parameters: {};
+        /**
+         * Send the undelivered webhooks of a webhook endpoint again
+         * @description Sends those that failed, or wait for their next attempt, and whose last attempt was not before `since`. They are sent within about ten seconds, with the same `webhook-id`.
+         *
+         *     Scope: `keys:write`.
+         */
+        post: operations["replayWebhookEndpoint"];
     };
     "/api/v1/responses": {
         parameters: {};
@@ -979,6 +1058,11 @@ export interface webhooks {
         parameters: {};
         /** A job started: a provider accepted its first call */
         post: operations["startedJobWebhook"];
+    };
+    "studio.job.awaiting_approval": {
+        parameters: {};
+        /** A step of a pipeline waits for a decision */
+        post: operations["awaitingApprovalJobWebhook"];
     };
     "studio.job.completed": {
         parameters: {};
@@ -1486,6 +1570,55 @@ export interface components {
             decision: "reject";
             reason?: string;
         };
+        ItemsApproved: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            decision: "approve";
+            /** @description Indexes of the chosen outputs, by the id of the earlier step. */
+            outputs?: {
+                [key: string]: number;
+            };
+            /** @description Fields that replace those of the body of the step, which is priced anew. */
+            body?: Record<string, never>;
+            /**
+             * @description Ids or indexes of the items, or `all` that await an approval.
+             * @example [
+             *       "sku-1"
+             *     ]
+             */
+            items: "all" | (string | number)[];
+            /**
+             * Format: date-time
+             * @description Only with `"items": "all"`: leaves out items that began to wait at this time or later, which you may not have seen.
+             */
+            awaitingBefore?: string;
+            /** @description Id of the step; may be omitted if only one step of the pipeline has `approve`. */
+            step?: string;
+        };
+        ItemsRejected: {
+            /**
+             * @description discriminator enum property added by openapi-typescript
+             * @enum {string}
+             */
+            decision: "reject";
+            reason?: string;
+            /**
+             * @description Ids or indexes of the items, or `all` that await an approval.
+             * @example [
+             *       "sku-1"
+             *     ]
+             */
+            items: "all" | (string | number)[];
+            /**
+             * Format: date-time
+             * @description Only with `"items": "all"`: leaves out items that began to wait at this time or later, which you may not have seen.
+             */
+            awaitingBefore?: string;
+            /** @description Id of the step; may be omitted if only one step of the pipeline has `approve`. */
+            step?: string;
+        };
         /** @description Maximum credits per calendar period in UTC. With `total`, the limit is for the lifetime of the key. */
         KeyLimit: {
             credits: number;
@@ -1536,7 +1669,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -1599,6 +1732,8 @@ export interface components {
             /** @description Files of the steps whose results the step takes. */
             takes: {
                 step: string;
+                /** @description True if the decision chooses an output. */
+                chosen: boolean;
                 outputs: {
                     /** @description Index by which a decision chooses it. */
                     output: number;
@@ -1937,6 +2072,8 @@ export interface components {
                 total: number;
                 waiting: number;
                 running: number;
+                /** @description Started items that wait for a decision, and hold no place. */
+                awaiting: number;
                 completed: number;
                 failed: number;
                 canceled: number;
@@ -1946,7 +2083,7 @@ export interface components {
             credits: {
                 /** @description Price of all items when they were accepted. */
                 estimated: number;
-                /** @description Maximum charge of the running items. */
+                /** @description Maximum charge of the running and the awaiting items. */
                 reserved: number;
                 charged: number;
                 maxCredits: number | null;
@@ -1976,6 +2113,8 @@ export interface components {
         BulkEstimate: {
             /** @description Maximum charge of all items. */
             credits: number;
+            /** @description Most that is spent before the first decisions; absent if no item waits for one. */
+            creditsBeforeApproval?: number;
             items: number;
             invalid: number;
             /** @description The first 50 invalid items, which were skipped. */
@@ -1994,20 +2133,22 @@ export interface components {
             id: string | null;
             use: string;
             /** @enum {string} */
-            state: "waiting" | "running" | "completed" | "failed" | "canceled";
+            state: "waiting" | "running" | "awaiting_approval" | "completed" | "failed" | "canceled";
             /** @description Number of the attempt; `retry` starts the next one. */
             round: number;
             jobId: string | null;
             price: number;
             /** @description Charged credits. */
             credits: number;
+            /** @description Steps of a pipeline that wait for a decision; empty for other jobs. */
+            awaiting: components["schemas"]["AwaitingStepOutput"][];
             /** @description The same object as `data` of the endpoint; null if the item is not completed. */
             data: {
                 [key: string]: unknown;
             } | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -2021,7 +2162,7 @@ export interface components {
             round: number;
             jobId: string | null;
             /** @enum {string} */
-            status: "waiting" | "running" | "completed" | "failed" | "canceled";
+            status: "waiting" | "running" | "awaiting_approval" | "completed" | "failed" | "canceled";
             credits: number;
             /** @description The same object as `data` of the endpoint; null if the item is not completed. */
             data: {
@@ -2029,12 +2170,32 @@ export interface components {
             } | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
             /** @description As `cursor`, returns the results after this one. */
             cursor: string;
+        };
+        BulkDecisions: {
+            /** @description Number of items for which the decision counts. */
+            decided: number;
+            /** @description Number of chosen items that this request had no time for. Send the same request again. */
+            remaining: number;
+            items: components["schemas"]["DecidedItem"][];
+        };
+        DecidedItem: {
+            index: number;
+            id: string | null;
+            jobId: string | null;
+            /** @description True if the same decision was made before. */
+            replayed: boolean;
+            /** @description Reason why the decision does not count; null if it counts. */
+            error: {
+                /** @enum {string} */
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                message: string;
+            } | null;
         };
         Webhook: {
             jobId: string;
@@ -2042,7 +2203,11 @@ export interface components {
              * @description Event of the job that is reported.
              * @enum {string}
              */
-            event: "started" | "ended";
+            event: "started" | "awaiting_approval" | "ended";
+            /** @description Step that awaits an approval; null for other events. */
+            step: string | null;
+            /** @description Webhook endpoint; null if the request named the URL. */
+            endpointId: string | null;
             /** Format: uri */
             url: string;
             /** @enum {string} */
@@ -2075,7 +2240,11 @@ export interface components {
              * @description Event of the job that is reported.
              * @enum {string}
              */
-            event: "started" | "ended";
+            event: "started" | "awaiting_approval" | "ended";
+            /** @description Step that awaits an approval; null for other events. */
+            step: string | null;
+            /** @description Webhook endpoint; null if the request named the URL. */
+            endpointId: string | null;
             /** Format: uri */
             url: string;
             /** @enum {string} */
@@ -2104,6 +2273,29 @@ export interface components {
             };
             /** @description The body that was sent. */
             body: string;
+        };
+        WebhookEndpoint: {
+            endpointId: string;
+            /** Format: uri */
+            url: string;
+            events: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
+            description: string;
+            paused: boolean;
+            /** @description Number of webhooks that were delivered. */
+            delivered: number;
+            /** @description Number of delivery attempts that failed. */
+            failed: number;
+            /** @description Status of the last attempt. */
+            lastStatus: number | null;
+            /** @description Reason why the last attempt has no status, or target of its redirect. */
+            lastError: string | null;
+            lastDeliveredAt: string | null;
+            /** Format: date-time */
+            createdAt: string;
+            /** Format: date-time */
+            updatedAt: string;
+            /** @description Time of the first attempt that failed after the last delivery; null if none has. */
+            failingSince: string | null;
         };
         OpenAIImages: {
             created: number;
@@ -2352,7 +2544,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -2415,6 +2607,8 @@ export interface components {
             /** @description Files of the steps whose results the step takes. */
             takes: {
                 step: string;
+                /** @description True if the decision chooses an output. */
+                chosen: boolean;
                 outputs: {
                     /** @description Index by which a decision chooses it. */
                     output: number;
@@ -3521,17 +3715,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -3593,17 +3787,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -3653,17 +3847,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -3729,17 +3923,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -3795,17 +3989,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -3878,17 +4072,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -3940,17 +4134,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4002,17 +4196,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4072,17 +4266,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4146,17 +4340,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4221,17 +4415,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4299,17 +4493,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4350,17 +4544,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4425,17 +4619,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4487,17 +4681,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4553,17 +4747,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4621,17 +4815,17 @@ export interface components {
             async?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+             * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
              */
             webhookUrl?: string;
             /**
-             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.
+             * @description Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.
              * @example [
              *       "started",
              *       "completed"
              *     ]
              */
-            webhookEvents?: ("started" | "completed" | "failed" | "canceled")[];
+            webhookEvents?: ("started" | "awaiting_approval" | "completed" | "failed" | "canceled")[];
             /**
              * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
              * @example {
@@ -4848,7 +5042,7 @@ export interface components {
             skipInvalid?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the bulk job (docs/bulk.md).
+             * @description HTTPS URL that receives the events of the bulk job. Without it, your webhook endpoints receive them (docs/bulk.md).
              */
             webhookUrl?: string;
             /** @description Events that are sent to `webhookUrl`; by default all. */
@@ -4910,7 +5104,7 @@ export interface components {
             skipInvalid?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the bulk job (docs/bulk.md).
+             * @description HTTPS URL that receives the events of the bulk job. Without it, your webhook endpoints receive them (docs/bulk.md).
              */
             webhookUrl?: string;
             /** @description Events that are sent to `webhookUrl`; by default all. */
@@ -4941,6 +5135,12 @@ export interface components {
             data: components["schemas"]["BulkItem"][];
             hasMore: boolean;
             nextCursor: string | null;
+        };
+        DecideBulkItemsRequest: components["schemas"]["ItemsApproved"] | components["schemas"]["ItemsRejected"];
+        DecideBulkItemsAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["BulkDecisions"];
         };
         CancelBulkRequest: {
             /**
@@ -5001,6 +5201,107 @@ export interface components {
             /** @constant */
             success: true;
             data: components["schemas"]["WebhookTest"];
+        };
+        ListWebhookEndpointsAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["WebhookEndpoint"][];
+        };
+        CreateWebhookEndpointRequest: {
+            /**
+             * Format: uri
+             * @description HTTPS URL that receives the events.
+             */
+            url: string;
+            /** @description Types of the events that are sent. */
+            events: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
+            /** @default  */
+            description?: string;
+            /**
+             * @description True to send nothing. The events wait, and are sent when it is false again.
+             * @default false
+             */
+            paused?: boolean;
+        };
+        CreateWebhookEndpointAnswer: {
+            /** @constant */
+            success: true;
+            data: {
+                endpointId: string;
+                /** Format: uri */
+                url: string;
+                events: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
+                description: string;
+                paused: boolean;
+                /** @description Number of webhooks that were delivered. */
+                delivered: number;
+                /** @description Number of delivery attempts that failed. */
+                failed: number;
+                /** @description Status of the last attempt. */
+                lastStatus: number | null;
+                /** @description Reason why the last attempt has no status, or target of its redirect. */
+                lastError: string | null;
+                lastDeliveredAt: string | null;
+                /** Format: date-time */
+                createdAt: string;
+                /** Format: date-time */
+                updatedAt: string;
+                /** @description Time of the first attempt that failed after the last delivery; null if none has. */
+                failingSince: string | null;
+                /** @description Secret in the format of the Standard Webhooks libraries: `whsec_…`. */
+                secret: string;
+            };
+        };
+        GetWebhookEndpointAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["WebhookEndpoint"];
+        };
+        UpdateWebhookEndpointRequest: {
+            /**
+             * Format: uri
+             * @description HTTPS URL that receives the events.
+             */
+            url?: string;
+            /** @description Types of the events that are sent. */
+            events?: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
+            description?: string;
+            /** @description True to send nothing. The events wait, and are sent when it is false again. */
+            paused?: boolean;
+        };
+        UpdateWebhookEndpointAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["WebhookEndpoint"];
+        };
+        DeleteWebhookEndpointAnswer: {
+            /** @constant */
+            success: true;
+            endpointId: string;
+        };
+        RotateWebhookEndpointSecretRequest: {
+            /** @default 86400 */
+            overlapSeconds?: number;
+        };
+        RotateWebhookEndpointSecretAnswer: {
+            /** @description Secret in the format of the Standard Webhooks libraries: `whsec_…`. */
+            secret: string;
+            generation: number;
+            /** @description Older secrets; webhooks are also signed with them until `retiresAt`. */
+            replaced: {
+                generation: number;
+                /** Format: date-time */
+                retiresAt: string;
+            }[];
+        };
+        TestWebhookEndpointAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["WebhookTest"];
+        };
+        ReplayWebhookEndpointRequest: {
+            /** Format: date-time */
+            since: string;
         };
         CreateResponseRequest: {
             model: string;
@@ -5790,7 +6091,7 @@ export interface components {
         SetNoticesRequest: {
             /**
              * Format: uri
-             * @description HTTPS URL that receives the notices; null stops all notices.
+             * @description HTTPS URL that receives the notices. If it is null, the webhook endpoints that chose them receive them.
              */
             url: string | null;
             /**
@@ -6120,7 +6421,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -6149,11 +6450,11 @@ export interface components {
             round: number;
             jobId: string | null;
             /** @enum {string} */
-            status: "waiting" | "running" | "completed" | "failed" | "canceled";
+            status: "waiting" | "running" | "awaiting_approval" | "completed" | "failed" | "canceled";
             credits: number;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -6177,7 +6478,7 @@ export interface components {
             skipInvalid?: boolean;
             /**
              * Format: uri
-             * @description HTTPS URL that receives the events of the bulk job (docs/bulk.md).
+             * @description HTTPS URL that receives the events of the bulk job. Without it, your webhook endpoints receive them (docs/bulk.md).
              */
             webhookUrl?: string;
             /** @description Events that are sent to `webhookUrl`; by default all. */
@@ -7391,7 +7692,7 @@ export interface operations {
                     file: string;
                     /**
                      * Format: uri
-                     * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+                     * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
                      */
                     webhookUrl?: string;
                     /** @description Same value as in the JSON body, encoded as JSON. */
@@ -7442,7 +7743,7 @@ export interface operations {
                     file: string;
                     /**
                      * Format: uri
-                     * @description HTTPS URL that receives the events of the job (docs/webhooks.md).
+                     * @description HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).
                      */
                     webhookUrl?: string;
                     /** @description Same value as in the JSON body, encoded as JSON. */
@@ -7906,7 +8207,7 @@ export interface operations {
                         skipInvalid?: boolean;
                         /**
                          * Format: uri
-                         * @description HTTPS URL that receives the events of the bulk job (docs/bulk.md).
+                         * @description HTTPS URL that receives the events of the bulk job. Without it, your webhook endpoints receive them (docs/bulk.md).
                          */
                         webhookUrl?: string;
                         /** @description Events that are sent to `webhookUrl`; by default all. */
@@ -7957,6 +8258,8 @@ export interface operations {
                                 total: number;
                                 waiting: number;
                                 running: number;
+                                /** @description Started items that wait for a decision, and hold no place. */
+                                awaiting: number;
                                 completed: number;
                                 failed: number;
                                 canceled: number;
@@ -7966,7 +8269,7 @@ export interface operations {
                             credits: {
                                 /** @description Price of all items when they were accepted. */
                                 estimated: number;
-                                /** @description Maximum charge of the running items. */
+                                /** @description Maximum charge of the running and the awaiting items. */
                                 reserved: number;
                                 charged: number;
                                 maxCredits: number | null;
@@ -8060,7 +8363,7 @@ export interface operations {
                         skipInvalid?: boolean;
                         /**
                          * Format: uri
-                         * @description HTTPS URL that receives the events of the bulk job (docs/bulk.md).
+                         * @description HTTPS URL that receives the events of the bulk job. Without it, your webhook endpoints receive them (docs/bulk.md).
                          */
                         webhookUrl?: string;
                         /** @description Events that are sent to `webhookUrl`; by default all. */
@@ -8119,7 +8422,7 @@ export interface operations {
     listBulkItems: {
         parameters: {
             query?: {
-                state?: "waiting" | "running" | "completed" | "failed" | "canceled";
+                state?: "waiting" | "running" | "awaiting_approval" | "completed" | "failed" | "canceled";
                 limit?: number;
                 cursor?: string;
             };
@@ -8172,6 +8475,26 @@ export interface operations {
                         event: "bulk";
                         data: string;
                     };
+                };
+            };
+        };
+    };
+    decideBulkItems: {
+        parameters: {
+            path: {
+                bulkId: string;
+            };
+        };
+        requestBody: {
+            content: {
+                "application/json": components["schemas"]["DecideBulkItemsRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["DecideBulkItemsAnswer"];
                 };
             };
         };
@@ -8258,6 +8581,12 @@ export interface operations {
     };
     getJobWebhook: {
         parameters: {
+            query?: {
+                /** @description Id of a step of a pipeline: the webhook that reports that it awaits an approval. By default, the webhook of the end of the job. */
+                step?: string;
+                /** @description Choose only webhooks that this webhook endpoint receives. */
+                endpointId?: string;
+            };
             path: {
                 jobId: string;
             };
@@ -8273,6 +8602,12 @@ export interface operations {
     };
     redeliverJobWebhook: {
         parameters: {
+            query?: {
+                /** @description Id of a step of a pipeline: the webhook that reports that it awaits an approval. By default, the webhook of the end of the job. */
+                step?: string;
+                /** @description Choose only webhooks that this webhook endpoint receives. */
+                endpointId?: string;
+            };
             path: {
                 jobId: string;
             };
@@ -8295,6 +8630,8 @@ export interface operations {
             query?: {
                 /** @description Return only webhooks in this delivery state. `failing` matches every webhook whose last delivery attempt failed. */
                 state?: "waiting" | "delivering" | "delivered" | "gone" | "failed" | "failing";
+                /** @description Choose only webhooks that this webhook endpoint receives. */
+                endpointId?: string;
                 limit?: number;
                 cursor?: string;
             };
@@ -8325,6 +8662,178 @@ export interface operations {
             200: {
                 content: {
                     "application/json": components["schemas"]["TestWebhookAnswer"];
+                };
+            };
+        };
+    };
+    listWebhookEndpoints: {
+        parameters: {};
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["ListWebhookEndpointsAnswer"];
+                };
+            };
+        };
+    };
+    createWebhookEndpoint: {
+        parameters: {
+            header?: {
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
+                "Idempotency-Key"?: string;
+            };
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "url": "https://shop.example/hooks/studio",
+                 *       "events": [
+                 *         "studio.job.completed",
+                 *         "studio.job.failed"
+                 *       ]
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateWebhookEndpointRequest"];
+            };
+        };
+        responses: {
+            /** @description The endpoint. Its secret is shown only here, and in the answers to repeated requests with the same Idempotency-Key. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["CreateWebhookEndpointAnswer"];
+                };
+            };
+        };
+    };
+    getWebhookEndpoint: {
+        parameters: {
+            path: {
+                endpointId: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["GetWebhookEndpointAnswer"];
+                };
+            };
+        };
+    };
+    deleteWebhookEndpoint: {
+        parameters: {
+            path: {
+                endpointId: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["DeleteWebhookEndpointAnswer"];
+                };
+            };
+        };
+    };
+    updateWebhookEndpoint: {
+        parameters: {
+            path: {
+                endpointId: string;
+            };
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "paused": true
+                 *     }
+                 */
+                "application/json": components["schemas"]["UpdateWebhookEndpointRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["UpdateWebhookEndpointAnswer"];
+                };
+            };
+        };
+    };
+    rotateWebhookEndpointSecret: {
+        parameters: {
+            header?: {
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                endpointId: string;
+            };
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "overlapSeconds": 3600
+                 *     }
+                 */
+                "application/json": components["schemas"]["RotateWebhookEndpointSecretRequest"];
+            };
+        };
+        responses: {
+            /** @description The new secret. It is shown only here. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["RotateWebhookEndpointSecretAnswer"];
+                };
+            };
+        };
+    };
+    testWebhookEndpoint: {
+        parameters: {
+            path: {
+                endpointId: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["TestWebhookEndpointAnswer"];
+                };
+            };
+        };
+    };
+    replayWebhookEndpoint: {
+        parameters: {
+            path: {
+                endpointId: string;
+            };
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "since": "2026-11-21T10:00:00Z"
+                 *     }
+                 */
+                "application/json": components["schemas"]["ReplayWebhookEndpointRequest"];
+            };
+        };
+        responses: {
+            /** @description The webhooks will be sent. */
+            202: {
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: {
+                            /** @description Number of webhooks that are sent. */
+                            replayed: number;
+                        };
+                    };
                 };
             };
         };
@@ -9202,6 +9711,40 @@ export interface operations {
                 "application/json": {
                     /** @constant */
                     type: "studio.job.started";
+                    /** Format: date-time */
+                    timestamp: string;
+                    data: components["schemas"]["Job"];
+                };
+            };
+        };
+        responses: {
+            /** @description The webhook will not be sent again. */
+            410: {
+            };
+            /** @description The webhook was received. */
+            "2XX": {
+            };
+            /** @description The webhook will be sent again later. */
+            default: {
+            };
+        };
+    };
+    awaitingApprovalJobWebhook: {
+        parameters: {
+            header: {
+                /** @description Id of the webhook. It is the same when the webhook is sent again. */
+                "webhook-id": string;
+                /** @description Unix time of this attempt, in seconds. */
+                "webhook-timestamp": string;
+                /** @description `v1,` followed by an HMAC-SHA256 in base64. Several signatures are separated by spaces. */
+                "webhook-signature": string;
+            };
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @constant */
+                    type: "studio.job.awaiting_approval";
                     /** Format: date-time */
                     timestamp: string;
                     data: components["schemas"]["Job"];

@@ -102,6 +102,7 @@ addCommand('studio', 'Asynchronous Studio jobs at a fixed rate.', 60)
     parseNames(studioVariants),
     studioVariants,
   )
+  .option('--waiting <n>', 'jobs that await an approval meanwhile', number, 0)
   .option('--env <NAME=value>', 'environment variable of the gateway; repeatable', assignment, {})
   .action(createAction(planStudio));
 addCounted(

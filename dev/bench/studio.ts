@@ -21,6 +21,8 @@ export interface StudioOptions {
   /** Duration of each load, in seconds. */
   seconds: number;
   variants: string[];
+  /** Number of jobs that await an approval meanwhile; they are started in the warm-up. */
+  waiting: number;
   env: Record<string, string>;
 }
 
@@ -38,13 +40,13 @@ export async function planStudio(
   place: { directory: string; started: Stops },
 ): Promise<Benchmark<StudioLoad>> {
   const servers = await startServers(place.directory, place.started);
-  const { providerSeconds, seconds, rate: rates, env } = options;
+  const { providerSeconds, seconds, rate: rates } = options;
   const variants: Variant<StudioLoad>[] = [];
   for (const name of options.variants) {
     if (name === 'bare') variants.push({ name, open: () => openBare(servers) });
     else {
       const gateway = await findGateway(name, servers);
-      variants.push({ name, open: () => openGateway(servers, gateway, env) });
+      variants.push({ name, open: () => openGateway(servers, gateway, options) });
     }
   }
   return {
@@ -113,7 +115,7 @@ const acceptedJob = z.object({ data: z.object({ jobId: z.string() }) });
 async function openGateway(
   servers: Servers,
   gateway: Gateway,
-  env: Record<string, string>,
+  { env, waiting }: StudioOptions,
 ): Promise<OpenVariant<StudioLoad>> {
   const { url, pids, stop } = await startGateway(servers, gateway, { env, hasWorker: true });
   const { postgres, temporal } = servers.pids;
@@ -122,21 +124,32 @@ async function openGateway(
     authorization: `Bearer ${servers.apiKeys[0] ?? ''}`,
     'content-type': 'application/json',
   };
+  const post = async (path: string, body: object): Promise<string> => {
+    const answer = await request(`${url}/api/v1/studio/${path}`, {
+      dispatcher: agent,
+      method: 'POST',
+      headers,
+      body: JSON.stringify(body),
+    });
+    const text = await answer.body.text();
+    if (answer.statusCode >= 300) throw new Error(`${answer.statusCode} ${text.slice(0, 200)}`);
+    return acceptedJob.parse(JSON.parse(text)).data.jobId;
+  };
+  const step = {
+    id: 'art',
+    use: 'image/generate',
+    approve: true,
+    body: { prompt: 'a lighthouse' },
+  };
+  for (let count = 0; count < waiting; count += 1)
+    await post('pipelines', { steps: [step], async: true });
   let turn = 0;
   const engine: Engine = {
     async startJob({ providerSeconds }) {
       turn += 1;
       const medium = providerSeconds < minVideoSeconds ? 'image' : 'video';
       const prompt = `a lighthouse at dawn, number ${turn} [[slow:${providerSeconds}s]]`;
-      const answer = await request(`${url}/api/v1/studio/${medium}/generate`, {
-        dispatcher: agent,
-        method: 'POST',
-        headers,
-        body: JSON.stringify({ prompt, async: true }),
-      });
-      const text = await answer.body.text();
-      if (answer.statusCode >= 300) throw new Error(`${answer.statusCode} ${text.slice(0, 200)}`);
-      return acceptedJob.parse(JSON.parse(text)).data.jobId;
+      return post(`${medium}/generate`, { prompt, async: true });
     },
     findEnded: (ids) => readJobs(gateway.databaseUrl, ids),
   };

@@ -17,6 +17,7 @@ import { describeWorkflow } from '../jobs/job-execution.ts';
 import type { RequestCaller } from '../requests/request-draft.ts';
 import { StorageFailure } from '../../storage/storage.ts';
 import { findLostStarts } from './lost-starts.ts';
+import { storeWebhooks } from '../requests/webhook-fields.ts';
 import { planItem, storedItem, type ItemServices, type PlannedItem } from './bulk-items.ts';
 
 /** Services of the step. */
@@ -63,6 +64,7 @@ const advanced = z.object({
   total: z.number(),
   waiting: z.number(),
   running: z.number(),
+  awaiting: z.number(),
   completed: z.number(),
   failed: z.number(),
   canceled: z.number(),
@@ -163,7 +165,7 @@ async function startItems(
   deps: AdvanceDeps,
   { bulkId, state, caller, aborted }: StepContext,
 ): Promise<Planned> {
-  const { pool, webhooks } = deps;
+  const { pool } = deps;
   if (state.items.length === 0) return nothingPlanned;
   const results = await Promise.all(
     state.items.map((item) =>
@@ -200,10 +202,7 @@ async function startItems(
       await item.discard();
       continue;
     }
-    const { plan, webhook } = item;
-    const { jobId, organizationId } = plan;
-    // The webhook is stored before the start, so that no started job lacks its webhook.
-    if (webhook) await webhooks.createForJob({ jobId, organizationId, ...webhook });
+    const plan = await storeWebhooks(deps, item.plan, item.webhook);
     items.push(describeStart(plan, bulkId, item.index));
   }
   // The end of the bulk job is found by the next step. Items that have been postponed before wait

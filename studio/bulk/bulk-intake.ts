@@ -70,7 +70,8 @@ export const bulkOptions = {
   // `parseWebhookUrl` checks the URL.
   webhookUrl: z.string().max(webhookUrlLengthMax).optional().meta({
     format: 'uri',
-    description: 'HTTPS URL that receives the events of the bulk job (docs/bulk.md).',
+    description:
+      'HTTPS URL that receives the events of the bulk job. Without it, your webhook endpoints receive them (docs/bulk.md).',
   }),
   webhookEvents: z
     .array(z.enum(bulkEvents))

@@ -16,7 +16,7 @@ import type { Webhooks } from '../../webhooks/webhooks.ts';
 import { findByUse, getRequiredScope, useOf, type Capability } from '../capabilities/capability.ts';
 import { itemBody } from '../capabilities/request-fields.ts';
 import { findCapability, jobKinds } from '../pipelines/job-kinds.ts';
-import { priceRequest, type PricingServices } from '../requests/estimates.ts';
+import { priceRequest, sumBeforeApproval, type PricingServices } from '../requests/estimates.ts';
 import { calculateChargeMaxMicro, completePlan, priceDraft } from '../requests/planner.ts';
 import {
   authorizeRequest,
@@ -78,6 +78,8 @@ export interface PricedItem extends StoredItem {
   use: string;
   /** Maximum charge in micro-credits. */
   priceMicro: number;
+  /** Most that it costs before its first decision, in micro-credits. */
+  beforeApprovalMicro: number;
 }
 
 /** Bulk job to which an item belongs. */
@@ -103,13 +105,12 @@ export async function priceItem(
     const parsed = parseBody({ capability, fields }, owner, services);
     const item: StoredItem = { index, type: capability.type, ...parsed };
     const request = buildRequest(item, owner);
-    const { price, steps = [] } = await priceRequest(request, services);
-    const waiting = steps.findIndex(({ approval }) => approval);
-    if (waiting >= 0) {
-      const message = 'must be absent: an item of a bulk job does not wait for decisions';
-      throw fieldError('INVALID_REQUEST', `steps.${waiting}.approve`, message);
-    }
-    return { ...item, itemId: id ?? null, use: name, priceMicro: calculateChargeMaxMicro(price) };
+    const { price, steps } = await priceRequest(request, services);
+    const priceMicro = calculateChargeMaxMicro(price);
+    const beforeApprovalMicro = steps?.some(({ approval }) => approval)
+      ? sumBeforeApproval(steps, price.steps)
+      : priceMicro;
+    return { ...item, itemId: id ?? null, use: name, priceMicro, beforeApprovalMicro };
   });
 }
 
@@ -216,7 +217,7 @@ export async function planItem(
     const measured = await measurePrices({ config, storage, copies }, draft);
     const { capability, parsedRequest } = request;
     const { metadata, webhook } = parsedRequest;
-    const input = { requestId, caller, capability, request: fields, metadata, webhook };
+    const input = { requestId, caller, capability, request: fields, metadata };
     const plan = completePlan(config, { ...input, draft: measured, jobId });
     const priceMicro = calculateChargeMaxMicro(priceDraft(config, measured));
     return { index: item.index, plan, priceMicro, webhook, discard: () => copies.discard() };

@@ -19,7 +19,10 @@ export const bulkRow = z.object({
   metadata: z.record(z.string(), z.string()).nullable(),
   total: z.int(),
   waiting: z.int(),
+  /** Number of started items, with those in `awaiting`. */
   running: z.int(),
+  /** Number of items whose jobs await an approval. */
+  awaiting: z.int(),
   completed: z.int(),
   failed: z.int(),
   canceled: z.int(),
@@ -52,7 +55,7 @@ const bulkItemRow = z.object({
   index: z.number(),
   item_id: z.string().nullable(),
   type: z.string(),
-  state: z.enum(['waiting', 'running', 'completed', 'failed', 'canceled']),
+  state: z.enum(['waiting', 'running', 'awaiting_approval', 'completed', 'failed', 'canceled']),
   round: z.number(),
   job_id: z.string().nullable(),
   price: z.number(),
@@ -65,7 +68,7 @@ const bulkItemRow = z.object({
 });
 export type BulkItemRecord = z.infer<typeof bulkItemRow>;
 
-/** Item with the row of its job; null if it has none, or the job is archived. */
+/** Item with the row of its job if it is completed or awaits an approval, and not archived. */
 export interface ItemWithJob {
   item: BulkItemRecord;
   job: JobRecord | null;
@@ -82,7 +85,7 @@ const bulkEvent = z.object({
 const selectBulks = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   SELECT b.id, b.organization_id AS "organizationId", b.key_id AS "keyId", b.request_id AS "requestId",
     b.status, b.stop_reason AS "stopReason", b.concurrency, b.max_credits AS "maxMicro",
-    b.max_failed_percent AS "maxFailedPercent", b.metadata, b.total, b.waiting, b.running, b.completed,
+    b.max_failed_percent AS "maxFailedPercent", b.metadata, b.total, b.waiting, b.running, b.awaiting, b.completed,
     b.failed, b.canceled, b.invalid, b.invalid_items AS "invalidItems", b.estimated AS "estimatedMicro",
     b.waiting_price AS "waitingPriceMicro", b.reserved AS "reservedMicro", b.ended_price AS "endedPriceMicro",
     b.charged AS "chargedMicro", b.last_end AS "lastEnd", b.created_at AS "createdAtMs",
@@ -112,16 +115,27 @@ interface ReadDeps {
   reads: Pick<JobReads, 'readMany'>;
 }
 
-/** Reads items, with the jobs of those that are completed. */
+/** Condition of the items of a state, of which `awaiting_approval` is in the row of the job. */
+export function isInState(state: BulkItemRecord['state']): FragmentSqlToken {
+  if (state === 'awaiting_approval') return sql.fragment`i.state = 'running' AND j.awaiting`;
+  if (state === 'running') return sql.fragment`i.state = 'running' AND j.awaiting IS NOT TRUE`;
+  return sql.fragment`i.state = ${state}`;
+}
+
+/** Reads items, with the jobs of those that are completed or await an approval. */
 async function listItems(
   { pool, reads }: ReadDeps,
   bulk: Pick<BulkRecord, 'id' | 'organizationId'>,
   { where, order, limit }: { where: FragmentSqlToken; order: FragmentSqlToken; limit: number },
 ): Promise<ItemWithJob[]> {
   const items = await pool.any(sql.type(bulkItemRow)`
-    SELECT index, item_id, type, state, round, job_id, price, charged, error, claimed_at, ended_at, end_number
-    FROM bulk_item WHERE bulk_id = ${bulk.id} AND ${where} ORDER BY ${order} LIMIT ${limit}`);
-  const ids = items.flatMap(({ job_id: id, state }) => (id && state === 'completed' ? [id] : []));
+    SELECT i.index, i.item_id, i.type, CASE WHEN j.awaiting THEN 'awaiting_approval' ELSE i.state END AS state,
+      i.round, i.job_id, i.price, i.charged, i.error, i.claimed_at, i.ended_at, i.end_number
+    FROM bulk_item i LEFT JOIN job j ON j.id = i.job_id AND i.state = 'running'
+    WHERE i.bulk_id = ${bulk.id} AND ${where} ORDER BY ${order} LIMIT ${limit}`);
+  const ids = items.flatMap(({ job_id: id, state }) =>
+    id && (state === 'completed' || state === 'awaiting_approval') ? [id] : [],
+  );
   const jobs = ids.length === 0 ? [] : await reads.readMany(bulk.organizationId, ids);
   const byId = new Map(jobs.map((job) => [job.id, job]));
   return items.map((item) => ({ item, job: byId.get(item.job_id ?? '') ?? null }));
@@ -172,18 +186,18 @@ export function createBulkReads(pool: DatabasePool, reads: ReadDeps['reads']) {
       bulk: BulkRecord,
       { state, afterIndex = -1, limit }: ItemListing,
     ): Promise<ItemWithJob[]> {
-      const ofState = state === undefined ? sql.fragment`true` : sql.fragment`state = ${state}`;
-      const where = sql.fragment`index > ${afterIndex} AND ${ofState}`;
-      return listItems({ pool, reads }, bulk, { where, order: sql.fragment`index`, limit });
+      const ofState = state === undefined ? sql.fragment`true` : isInState(state);
+      const where = sql.fragment`i.index > ${afterIndex} AND ${ofState}`;
+      return listItems({ pool, reads }, bulk, { where, order: sql.fragment`i.index`, limit });
     },
     /**
      * Yields in portions the items that ended after a number, in the order of their ends. Items that
      * end after the bulk job was read are left out, so that a retried item is not read twice.
      */
     async *results(bulk: BulkRecord, afterEnd: number): AsyncGenerator<ItemWithJob[]> {
-      const order = sql.fragment`end_number`;
+      const order = sql.fragment`i.end_number`;
       for (let after: number | null = afterEnd; after !== null;) {
-        const where = sql.fragment`end_number > ${after} AND end_number <= ${bulk.lastEnd}`;
+        const where = sql.fragment`i.end_number > ${after} AND i.end_number <= ${bulk.lastEnd}`;
         const listing = { where, order, limit: resultsPerRead };
         const portion = await listItems({ pool, reads }, bulk, listing);
         if (portion.length > 0) yield portion;

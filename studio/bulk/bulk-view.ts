@@ -4,6 +4,7 @@ import { creditsFromMicro } from '../../domain/credits.ts';
 import { assert, errorTable } from '../../domain/errors.ts';
 import { isoTime, keysOf } from '../../domain/json.ts';
 import { useOf } from '../capabilities/capability.ts';
+import { awaitingSchema } from '../pipelines/approval-view.ts';
 import { findCapability } from '../pipelines/job-kinds.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { JobReads } from '../jobs/job-reads.ts';
@@ -12,7 +13,14 @@ import { createBulkReads, type BulkRecord, type ItemWithJob } from './bulk-reads
 
 const time = z.iso.datetime();
 export const bulkStatus = z.enum(['in_progress', 'paused', 'completed', 'stopped', 'canceled']);
-export const itemState = z.enum(['waiting', 'running', 'completed', 'failed', 'canceled']);
+export const itemState = z.enum([
+  'waiting',
+  'running',
+  'awaiting_approval',
+  'completed',
+  'failed',
+  'canceled',
+]);
 
 /** Schema of a bulk job. */
 export const bulkSchema = z
@@ -36,6 +44,9 @@ export const bulkSchema = z
       total: z.int(),
       waiting: z.int(),
       running: z.int(),
+      awaiting: z
+        .int()
+        .meta({ description: 'Started items that wait for a decision, and hold no place.' }),
       completed: z.int(),
       failed: z.int(),
       canceled: z.int(),
@@ -45,7 +56,9 @@ export const bulkSchema = z
     }),
     credits: z.object({
       estimated: z.number().meta({ description: 'Price of all items when they were accepted.' }),
-      reserved: z.number().meta({ description: 'Maximum charge of the running items.' }),
+      reserved: z
+        .number()
+        .meta({ description: 'Maximum charge of the running and the awaiting items.' }),
       charged: z.number(),
       maxCredits: z.number().nullable(),
       forecast: z
@@ -90,6 +103,7 @@ export const bulkItemSchema = z
     jobId: z.string().nullable(),
     price: z.number(),
     credits: z.number().meta({ description: 'Charged credits.' }),
+    awaiting: awaitingSchema,
     data,
     error: itemError,
     startedAt: time.nullable(),
@@ -117,7 +131,8 @@ export type BulkResult = z.infer<typeof bulkResultSchema>;
 /** Renders a bulk job. */
 function showBulk(bulk: BulkRecord, publicBaseUrl: string): BulkResource {
   const statusUrl = `${publicBaseUrl}/api/v1/studio/bulk/${bulk.id}`;
-  const { total, waiting, running, completed, failed, canceled, invalid } = bulk;
+  const { total, waiting, awaiting, completed, failed, canceled, invalid } = bulk;
+  const running = bulk.running - awaiting;
   return {
     bulkId: bulk.id,
     keyId: bulk.keyId,
@@ -125,7 +140,7 @@ function showBulk(bulk: BulkRecord, publicBaseUrl: string): BulkResource {
     done: bulk.completedAtMs !== null,
     stopReason: bulk.stopReason,
     resumeAt: isoTime(bulk.resumeAtMs),
-    counts: { total, waiting, running, completed, failed, canceled, invalid },
+    counts: { total, waiting, running, awaiting, completed, failed, canceled, invalid },
     credits: {
       estimated: creditsFromMicro(bulk.estimatedMicro),
       reserved: creditsFromMicro(bulk.reservedMicro),
@@ -189,6 +204,7 @@ export function createBulkView({ publicBaseUrl, view }: { publicBaseUrl: string;
       jobId: item.job_id,
       price: creditsFromMicro(item.price),
       credits: creditsFromMicro(item.charged),
+      awaiting: job ? await view.awaiting(job) : [],
       data: job && (await view.result(job)),
       error: error && code ? { ...error, code, retryable: errorTable[code].retryable } : null,
       startedAt: isoTime(item.claimed_at),
@@ -219,8 +235,8 @@ function forecastMicro(bulk: BulkRecord): number {
 
 /** Estimates the time until the last item ends from the ends of the last ones. */
 function estimateSeconds(bulk: BulkRecord): number | null {
-  const { status, recentEnds: ends, recentMs: ms, waiting, running } = bulk;
+  const { status, recentEnds: ends, recentMs: ms, waiting, running, awaiting } = bulk;
   if (bulk.completedAtMs !== null) return 0;
-  if (status !== 'in_progress' || ms === null || ends < 2) return null;
+  if (awaiting > 0 || status !== 'in_progress' || ms === null || ends < 2) return null;
   return Math.ceil(((waiting + running) * ms) / ends / 1000);
 }

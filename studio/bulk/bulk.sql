@@ -21,24 +21,27 @@ CREATE FUNCTION bulk_caller(api_key_id text) RETURNS json LANGUAGE sql AS $$
   LIMIT 1
 $$;
 
--- Records an event of a bulk job, with a webhook if the caller requested one. Returns the id of the
--- event; null if no webhook reports it.
+-- Records an event of a bulk job with its webhooks, if it has any. Returns the id of the event; null
+-- if no webhook reports it.
 CREATE FUNCTION bulk_report(b bulk, event text) RETURNS text LANGUAGE plpgsql AS $$
 DECLARE event_id text := 'evt_' || replace(gen_random_uuid()::text, '-', '');
 BEGIN
-  IF b.webhook_url IS NULL OR event <> ALL (b.webhook_events) THEN RETURN NULL; END IF;
+  -- The workflow of the bulk job delivers to its URL, and the sweeper to endpoints.
+  INSERT INTO webhook (subject_id, organization_id, url, endpoint_id, state, next_attempt_at, overdue_at)
+    SELECT event_id || a.suffix, b.organization_id, a.url, a.endpoint_id, 'delivering', clock_timestamp(),
+      clock_timestamp() + CASE WHEN a.endpoint_id IS NULL THEN interval '5 seconds' ELSE interval '0' END
+    FROM webhook_addresses(b.organization_id, b.webhook_url, b.webhook_events, 'studio.bulk.') AS a
+    WHERE event = ANY (a.events);
+  IF NOT FOUND THEN RETURN NULL; END IF;
   INSERT INTO bulk_event (id, bulk_id, type, stop_reason) VALUES (event_id, b.id, event, b.stop_reason);
-  INSERT INTO webhook (subject_id, organization_id, url, state, next_attempt_at, overdue_at)
-    VALUES (event_id, b.organization_id, b.webhook_url, 'delivering', clock_timestamp(),
-      clock_timestamp() + interval '5 seconds');
-  RETURN event_id;
+  RETURN CASE WHEN b.webhook_url IS NOT NULL THEN event_id END;
 END $$;
 
 -- Writes the changed columns of a locked bulk job.
 CREATE FUNCTION bulk_write(b bulk) RETURNS void LANGUAGE sql AS $$
   UPDATE bulk w SET status = b.status, stop_reason = b.stop_reason, resume_at = b.resume_at,
     concurrency = b.concurrency, max_credits = b.max_credits, max_failed_percent = b.max_failed_percent,
-    waiting = b.waiting, running = b.running, completed = b.completed, failed = b.failed,
+    waiting = b.waiting, running = b.running, awaiting = b.awaiting, completed = b.completed, failed = b.failed,
     canceled = b.canceled, waiting_price = b.waiting_price, reserved = b.reserved,
     ended_price = b.ended_price, charged = b.charged, cancels_running = b.cancels_running,
     unsignaled_since = b.unsignaled_since, completed_at = b.completed_at, last_end = b.last_end,
@@ -96,10 +99,11 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- Counts the jobs that have ended since the last count.
+-- Counts the jobs that have ended since the last count, and the running ones that await an approval.
 CREATE FUNCTION bulk_count_ends(INOUT b bulk) LANGUAGE plpgsql AS $$
 DECLARE e record; last integer := -1;
 BEGIN
+  b.awaiting := 0;
   IF b.running = 0 THEN RETURN; END IF;
   FOR e IN
     UPDATE bulk_item i SET state = j.status, charged = coalesce(r.charged, 0), error = j.error,
@@ -116,6 +120,8 @@ BEGIN
     b.charged := b.charged + e.charged; last := greatest(last, e.index);
   END LOOP;
   b.last_end := b.last_end + 1 + last;
+  SELECT count(*) INTO b.awaiting FROM bulk_item i JOIN job j ON j.id = i.job_id
+    WHERE i.bulk_id = b.id AND i.state = 'running' AND j.awaiting;
 END $$;
 
 -- Fails waiting items that cannot be started: [{index, error: {code, message}}].
@@ -175,8 +181,8 @@ BEGIN
           'message', 'The item costs more than the organization may use in a whole six-hour window.'))));
       CONTINUE;
     END IF;
-    -- Running jobs may return credits when they end.
-    EXIT WHEN b.running > 0;
+    -- Running jobs may return credits when they end; those that await an approval may take days.
+    EXIT WHEN b.running > b.awaiting;
     b.status := 'paused'; b.stop_reason := upper(verdict);
     b.resume_at := CASE verdict WHEN 'window_exhausted' THEN (answer->>'resetAt')::timestamptz
       WHEN 'key_limit_exceeded' THEN to_timestamp((answer->>'resetsAtMs')::bigint / 1000.0) END;
@@ -224,11 +230,11 @@ BEGIN
       WHERE i.bulk_id = b.id AND i.state = 'waiting' AND i.postponed =
         (SELECT min(w.postponed) FROM bulk_item w WHERE w.bulk_id = b.id AND w.state = 'waiting')
       -- More items than `concurrency` may be running after it was lowered.
-      ORDER BY i.index LIMIT greatest(0, least((input->>'itemsMax')::integer, b.concurrency - b.running))) AS n;
+      ORDER BY i.index LIMIT greatest(0, least((input->>'itemsMax')::integer, b.concurrency - b.running + b.awaiting))) AS n;
   END IF;
   RETURN json_build_object('status', b.status, 'stopReason', b.stop_reason,
     'resumeInMs', (extract(epoch FROM b.resume_at - clock_timestamp()) * 1000)::bigint,
-    'done', b.completed_at IS NOT NULL, 'total', b.total, 'waiting', b.waiting, 'running', b.running,
+    'done', b.completed_at IS NOT NULL, 'total', b.total, 'waiting', b.waiting, 'running', b.running, 'awaiting', b.awaiting,
     'completed', b.completed, 'failed', b.failed, 'canceled', b.canceled,
     'chargedMicro', b.charged, 'reservedMicro', b.reserved,
     'organizationId', b.organization_id, 'requestId', b.request_id, 'metadata', b.metadata,
@@ -251,7 +257,7 @@ BEGIN
   FOR s IN SELECT * FROM jsonb_to_recordset(input->'starts') AS x(index integer, "jobId" text, price bigint)
     ORDER BY x.index
   LOOP
-    EXIT WHEN b.status <> 'in_progress' OR b.running >= b.concurrency;
+    EXIT WHEN b.status <> 'in_progress' OR b.running - b.awaiting >= b.concurrency;
     SELECT price INTO former FROM bulk_item WHERE bulk_id = b.id AND index = s.index AND state = 'waiting';
     CONTINUE WHEN NOT FOUND;
     b.waiting_price := b.waiting_price - former;

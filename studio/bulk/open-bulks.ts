@@ -51,8 +51,9 @@ const continuations: Record<string, string> = {
 
 /** Explains a bulk job in a few sentences. */
 function describeBulk(bulk: BulkRecord, workflow: WorkflowState | null): string {
-  const { status, stopReason, total, completed, failed, canceled, running, waiting } = bulk;
-  const counts = `${completed} completed, ${failed} failed, ${canceled} canceled, ${running} running and ${waiting} waiting of ${total} items`;
+  const { status, stopReason, total, completed, failed, canceled, waiting, awaiting } = bulk;
+  const running = bulk.running - awaiting;
+  const counts = `${completed} completed, ${failed} failed, ${canceled} canceled, ${running} running, ${awaiting} awaiting approvals and ${waiting} waiting of ${total} items`;
   const reason = stopReason === null ? '' : ` (${stopReason})`;
   if (bulk.completedAtMs !== null)
     return `Ended as ${status}${reason} ${formatAgo(bulk.completedAtMs)}: ${counts}.`;

@@ -29,7 +29,7 @@ const applicable = {
   reverify: sql.fragment`(x.status = 'open' OR x.unknown_outcome IS NOT NULL)`,
   resettle: sql.fragment`x.status = 'open'`,
   redeliver: sql.fragment`(x.status <> 'open' AND EXISTS (SELECT FROM webhook w
-    WHERE w.subject_id = x.id AND w.state IN ('failed', 'gone')))`,
+    WHERE w.job_id = x.id AND starts_with(w.subject_id, 'job_') AND w.state IN ('failed', 'gone')))`,
   refund: sql.fragment`(r.state = 'charged' AND r.charged > coalesce(r.refunded, 0))`,
 } as const satisfies Record<keyof JobActions, FragmentSqlToken>;
 /** Name of an action. */

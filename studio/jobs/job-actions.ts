@@ -12,7 +12,7 @@ import type { Ledger, RefundResult } from '../../ledger/ledger.ts';
 import type { Config } from '../../platform/config.ts';
 import type { DatabasePool } from '../../platform/database.ts';
 import type { WebhookRelay } from '../../webhooks/relay.ts';
-import { findWebhook, type Webhooks } from '../../webhooks/webhooks.ts';
+import { findWebhook, type WebhookChoice, type Webhooks } from '../../webhooks/webhooks.ts';
 import { resettle } from './job-endings.ts';
 import { requestCancel, requestCheck } from './job-execution.ts';
 import type { JobOverview, JobRecord } from './job-reads.ts';
@@ -62,13 +62,18 @@ export function createJobActions(deps: JobActionDeps) {
       await record(pool, job, { request, action: 'job.resettled', details: { release } });
       return resettle(job, release, deps);
     },
-    /** Delivers the webhook of an ended job again. @throws GatewayError NOT_FOUND, JOB_NOT_DONE */
-    async redeliver(job: JobRecord, request: JobActionRequest) {
-      const { id: jobId, organizationId } = job;
-      const { subjectId } = await findWebhook(webhooks, { jobId, organizationId });
-      if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
+    /** Delivers the webhooks of an ended job or of a step again. @throws GatewayError NOT_FOUND, JOB_NOT_DONE */
+    async redeliver(
+      job: JobRecord,
+      request: JobActionRequest,
+      chosen: Pick<WebhookChoice, 'step' | 'endpointId'> = {},
+    ) {
+      const choice = { ...chosen, jobId: job.id, organizationId: job.organizationId };
+      await findWebhook(webhooks, choice);
+      if (job.status === 'open' && chosen.step === undefined)
+        throw new GatewayError('JOB_NOT_DONE');
       await record(pool, job, { request, action: 'webhook.redelivery_requested' });
-      await webhookRelay.redeliver({ subjectId, organizationId });
+      await webhookRelay.redeliver(choice);
     },
     /**
      * Refunds charged credits of a job, by default all that are left.

@@ -227,8 +227,14 @@ export function createJobView(deps: { publicBaseUrl: string; urlOf: SignUrl }) {
     return presentOutputs(deps.urlOf, { job, capability, outputs: job.outputs });
   }
 
+  const buildAwaiting = (job: JobRecord): Promise<JobResource['awaiting']> =>
+    showAwaiting(job, (artifact) =>
+      deps.urlOf(artifact, persistedUrlTtlMs, extractTitle(job.request)),
+    );
+
   return {
     result: buildResult,
+    awaiting: buildAwaiting,
     /** Builds the `data` of the 202 response. */
     accepted: (job: JobRecord): z.infer<typeof acceptedJobSchema> => ({
       jobId: job.id,
@@ -255,9 +261,7 @@ export function createJobView(deps: { publicBaseUrl: string; urlOf: SignUrl }) {
       deadlineAt: isoTime(job.deadlineAtMs),
       result: await buildResult(job),
       steps: await buildSteps(deps.urlOf, job),
-      awaiting: await showAwaiting(job, (artifact) =>
-        deps.urlOf(artifact, persistedUrlTtlMs, extractTitle(job.request)),
-      ),
+      awaiting: await buildAwaiting(job),
       parentJobId: typeof job.request['resumes'] === 'string' ? job.request['resumes'] : null,
       mediaDeletedAt: isoTime(job.mediaDeletedAtMs),
       error: job.error && { ...job.error, retryable: errorTable[job.error.code].retryable },

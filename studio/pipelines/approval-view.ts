@@ -1,7 +1,7 @@
 /** Shows the steps of a pipeline that wait for a decision, with the outputs to look at. */
 import { z } from 'zod';
 import { creditsFromMicro } from '../../domain/credits.ts';
-import { isoTime } from '../../domain/json.ts';
+import { asRecord, isoTime, isRecord, type Json, type JsonObject } from '../../domain/json.ts';
 import type { StoredArtifact } from '../../domain/job-plan.ts';
 import type { JobRecord, JobStep, StepApproval } from '../../domain/job-record.ts';
 
@@ -22,6 +22,7 @@ export const awaitingSchema = z
           .array(
             z.object({
               step: z.string(),
+              chosen: z.boolean().meta({ description: 'True if the decision chooses an output.' }),
               outputs: z.array(
                 z.object({
                   output: z.int().meta({ description: 'Index by which a decision chooses it.' }),
@@ -88,6 +89,22 @@ export function listFiles(
   });
 }
 
+/** Returns the stored body of a step. */
+export function readStepBody({ request }: Pick<JobRecord, 'request'>, id: string): JsonObject {
+  const steps = Array.isArray(request['steps']) ? request['steps'].map(asRecord) : [];
+  // oxlint-disable-next-line no-unsafe-type-assertion -- stored requests are JSON
+  return asRecord(steps.find((step) => step['id'] === id)?.['body']) as JsonObject;
+}
+
+/** Returns the ids of the steps of which a body takes a chosen output. */
+function listChosen(value: Json): string[] {
+  if (Array.isArray(value)) return value.flatMap(listChosen);
+  if (!isRecord(value)) return [];
+  const { $from: from, output, ...others } = value;
+  if (typeof from === 'string') return output === 'chosen' ? [from] : [];
+  return Object.values(others).flatMap(listChosen);
+}
+
 /** Shows the waiting steps of a job. `urlOf` signs the URL of a file. */
 export function showAwaiting(
   job: JobRecord,
@@ -101,8 +118,10 @@ export function showAwaiting(
   return Promise.all(
     listAwaiting(job).map(async ({ step, approval }) => {
       const sources = steps.filter(({ id }) => step.after.includes(id));
+      const chosen = listChosen(readStepBody(job, step.id));
       const takes = sources.map(async (source) => ({
         step: source.id,
+        chosen: chosen.includes(source.id),
         outputs: await Promise.all(listFiles(source, approval).map(showFile)),
       }));
       const creditsMicro = listFollowing(steps, step.id).reduce(

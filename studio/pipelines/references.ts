@@ -53,8 +53,8 @@ export interface TakenStep {
   /** Outputs, with their call indexes in the earlier job. */
   outputs: CallOutputs[];
   files: StepOutput[];
-  /** Returns the URL of an output. */
-  urlOf: (output: StepOutput) => string;
+  /** Returns the URL of an output; null if it was not delivered. */
+  urlOf: (output: StepOutput) => string | null;
   /** Returns a text of the result; null if it has none of this name. */
   readText: (name: string) => string | null;
 }
@@ -227,7 +227,17 @@ function resolveTaken(
     const message = `must be the index of an output: the result of the step ${reference.$from} exists already, and none of its outputs was chosen`;
     throw invalidFieldsError('INVALID_REQUEST', [{ path: `${bodyPath}.${path}.output`, message }]);
   }
-  if (output) return taken.urlOf(output);
+  if (output) {
+    // Without an index, the first delivered output is taken.
+    const named = reference.output === undefined ? taken.files : [output];
+    const url = named.map(taken.urlOf).find((one) => one !== null);
+    if (url !== undefined) return url;
+    const indexes = [...taken.files.keys()].filter((index) =>
+      taken.urlOf(taken.files[index] ?? output),
+    );
+    const message = `must be the index of a delivered output: ${indexes.join(', ')} (received ${reference.output})`;
+    throw invalidFieldsError('INVALID_REQUEST', [{ path: `${bodyPath}.${path}.output`, message }]);
+  }
   if (kind === 'compositionPlan') return taken.outputs[0]?.data ?? null;
   const text = taken.readText(reference.field ?? '');
   if (text !== null) return text;

@@ -258,8 +258,9 @@ export async function takeStep(
     model: step.model,
     after: step.after,
     outputs,
-    files: step.outputs.filter((output) => findArtifact(output)),
-    urlOf: (output) => urls.get(findArtifact(output)?.storageKey ?? '') ?? '',
+    // Outputs keep their indexes, also if one before them was not delivered.
+    files: step.outputs,
+    urlOf: (output) => urls.get(findArtifact(output)?.storageKey ?? '') ?? null,
     readText(name) {
       const text = content[name] ?? asRecord(outputs[0]?.data)[name];
       if (typeof text === 'string') return text;

@@ -33,7 +33,12 @@ import { capabilities } from '../capabilities/capability-registry.ts';
 import { fitsIntoPlan, stepBody, tooLongForPlan } from '../capabilities/request-fields.ts';
 import { requestOf } from '../executions/keeper.ts';
 import { loadDocuments, type JobOverview, type JobReads } from '../jobs/job-reads.ts';
-import { findApproval, listFiles, listFollowing } from '../pipelines/approval-view.ts';
+import {
+  findApproval,
+  listFiles,
+  listFollowing,
+  readStepBody,
+} from '../pipelines/approval-view.ts';
 import type { TakenStep } from '../pipelines/references.ts';
 import { takeStep, withTaken } from '../pipelines/resume.ts';
 import type { PricingServices } from './estimates.ts';
@@ -55,14 +60,16 @@ export const approvalFields = {
   }),
 };
 
+/** Fields of the two decisions. */
+export const decisionFields = {
+  approve: { decision: z.literal('approve'), ...approvalFields },
+  reject: { decision: z.literal('reject'), reason: plainTextSchema(500).optional() },
+};
+
 /** Schema of the request that decides about a step. */
 export const decisionRequest = z.discriminatedUnion('decision', [
-  z
-    .strictObject({ decision: z.literal('approve'), ...approvalFields })
-    .meta({ id: 'StepApproved' }),
-  z
-    .strictObject({ decision: z.literal('reject'), reason: plainTextSchema(500).optional() })
-    .meta({ id: 'StepRejected' }),
+  z.strictObject(decisionFields.approve).meta({ id: 'StepApproved' }),
+  z.strictObject(decisionFields.reject).meta({ id: 'StepRejected' }),
 ]);
 type DecisionRequest = z.infer<typeof decisionRequest>;
 type Approval = Extract<DecisionRequest, { decision: 'approve' }>;
@@ -75,7 +82,8 @@ export interface DecisionCall extends Pick<StudioRequest, 'caller' | 'countCopie
   requestId: string;
 }
 
-interface Services extends PricingServices {
+/** Services that decide about steps. */
+export interface DecisionServices extends PricingServices {
   client: Client;
   jobOverview: Pick<JobOverview, 'readPlan'>;
   reads: Pick<JobReads, 'read'>;
@@ -97,7 +105,7 @@ type Approved = Pick<Decision, 'outputs' | 'body' | 'changed'> & { discard?: () 
  */
 export async function decideStep(
   call: DecisionCall,
-  services: Services,
+  services: DecisionServices,
 ): Promise<{ replayed: boolean }> {
   const { job, stepId, decision, caller } = call;
   const step = job.steps?.find(({ id }) => id === stepId);
@@ -147,7 +155,7 @@ const verdicts: Readonly<Record<string, ErrorCode>> = {
 async function send(
   { job }: DecisionCall,
   decision: Decision,
-  { client, reads }: Services,
+  { client, reads }: DecisionServices,
 ): Promise<{ replayed: boolean }> {
   try {
     const isRunning = await requestOf(client, jobWorkflowId(job.id), (workflow) =>
@@ -173,13 +181,14 @@ async function send(
 }
 
 /** Builds the body with which a step runs, and plans it if the caller changes it. */
-async function approve(call: WaitingCall, services: Services): Promise<Approved> {
+async function approve(call: WaitingCall, services: DecisionServices): Promise<Approved> {
   const { job, step, decision } = call;
-  const sent = Array.isArray(job.request['steps']) ? job.request['steps'].map(asRecord) : [];
-  // oxlint-disable-next-line no-unsafe-type-assertion -- stored requests are JSON
-  const stored = asRecord(sent.find(({ id }) => id === step.id)?.['body']) as JsonObject;
-  const { body, outputs } = chooseOutputs({ ...stored, ...decision.body }, call);
+  const { body, outputs } = chooseOutputs(
+    { ...readStepBody(job, step.id), ...decision.body },
+    call,
+  );
   if (!decision.body) return { outputs, body };
+  const sent = Array.isArray(job.request['steps']) ? job.request['steps'].map(asRecord) : [];
   const steps = sent.map((other) => (other['id'] === step.id ? { ...other, body } : other));
   if (!fitsIntoPlan(steps)) {
     const message = `${tooLongForPlan} together with the other steps`;
@@ -229,7 +238,7 @@ function chooseOutputs(
 async function planChanged(
   { job, step, approval, caller, countCopied, requestId }: WaitingCall,
   body: JsonObject,
-  services: Services,
+  services: DecisionServices,
 ): Promise<Required<Pick<Approved, 'body' | 'changed' | 'discard'>>> {
   const { config, storage, jobOverview } = services;
   const reserved = await jobOverview.readPlan(job);
@@ -239,9 +248,7 @@ async function planChanged(
   const taken = new Map<string, TakenStep>();
   for (const source of sources) {
     const delivered = { job: { ...job, outputs: approval.outputs, documents }, step: source };
-    const takenStep = await takeStep(delivered, { storage, texts: { areChecked: true } });
-    // Outputs keep their indexes, also if one before them was not delivered.
-    taken.set(source.id, { ...takenStep, files: source.outputs });
+    taken.set(source.id, await takeStep(delivered, { storage, texts: { areChecked: true } }));
   }
   const capability = withTaken(taken);
   const request = {
@@ -262,7 +269,7 @@ async function planChanged(
     const unread = authorizeRequest(studioRequest);
     const { draft: unpriced } = await draftRequest(studioRequest, unread, { ...services, copies });
     const draft = await measurePrices({ config, storage, copies }, unpriced);
-    const options = { metadata: null, webhook: null, requestId, caller, capability };
+    const options = { metadata: null, requestId, caller, capability };
     const plan = completePlan(config, { ...options, request, draft, jobId: job.id });
     const shown = Array.isArray(plan.request['steps']) ? plan.request['steps'].at(-1) : null;
     return {

@@ -63,15 +63,18 @@ export async function priceRequest(
   }
 }
 
-/** Returns the most credits that steps cost which neither wait for a decision nor follow one that does. */
-function sumBeforeApproval(steps: readonly DraftStep[], prices: readonly StepPrice[]): number {
+/** Returns the most micro-credits that steps cost which neither wait for a decision nor follow one that does. */
+export function sumBeforeApproval(
+  steps: readonly DraftStep[],
+  prices: readonly StepPrice[],
+): number {
   const waiting = new Set<string>();
   const micro = steps.map(({ id, approval, after }, index) => {
     if (approval || after.some((other) => waiting.has(other))) waiting.add(id);
     const { maxMicro = 0, allowanceMicro = 0 } = prices[index] ?? {};
     return waiting.has(id) ? 0 : maxMicro + allowanceMicro;
   });
-  return creditsFromMicro(micro.reduce((sum, one) => sum + one, 0));
+  return micro.reduce((sum, one) => sum + one, 0);
 }
 
 /** Returns the prices of the steps of a pipeline, and of what is planned in all. */
@@ -83,7 +86,7 @@ function estimateSteps(
   return {
     expectedCredits: creditsFromMicro(expectedMicro),
     ...(steps.some(({ approval }) => approval) && {
-      creditsBeforeApproval: sumBeforeApproval(steps, prices),
+      creditsBeforeApproval: creditsFromMicro(sumBeforeApproval(steps, prices)),
     }),
     steps: steps.map(({ id, use, model }, index) => ({
       id,

@@ -4,6 +4,7 @@
  */
 import type { DraftPlan } from '../../domain/draft-plan.ts';
 import { GatewayError } from '../../domain/errors.ts';
+import type { JobPlan } from '../../domain/job-plan.ts';
 import { newId } from '../../domain/ids.ts';
 import type { Claims, HeldClaim } from '../../ledger/claims.ts';
 import type { Webhooks } from '../../webhooks/webhooks.ts';
@@ -13,6 +14,7 @@ import type { JobRecord } from '../jobs/job-reads.ts';
 import type { Subscription, Waits } from '../executions/updates.ts';
 import type { PricingServices } from './estimates.ts';
 import { completePlan } from './planner.ts';
+import { storeWebhooks } from './webhook-fields.ts';
 import {
   authorizeRequest,
   draftRequest,
@@ -110,23 +112,22 @@ async function admit(
   const { webhook, metadata } = parsedRequest;
   const jobId = claim.subjectId;
   const copies = services.copies.forRequest({ organizationId, jobId, countBytes });
+  let plan: JobPlan | undefined;
   try {
     const deps = { ...services, copies };
     const { request, draft: unpriced } = await draftRequest(submission, unmeasured, deps);
     const draft = await measurePrices({ config, storage, copies }, unpriced);
-    const planInput = { requestId, caller, capability, request, metadata, webhook, draft };
-    const plan = completePlan(config, { ...planInput, jobId });
-    // The webhook is stored before the start, so that no started job lacks its webhook.
-    if (webhook) await webhooks.createForJob({ jobId, organizationId, ...webhook });
+    const planInput = { requestId, caller, capability, request, metadata, draft };
+    plan = await storeWebhooks(services, completePlan(config, { ...planInput, jobId }), webhook);
     const updates = await admission.admit(plan, claim);
     claim.stopRenewal();
     return updates;
   } catch (error) {
-    // The claim, the webhook and the copied inputs are deleted only if the job was certainly not
+    // The claim, the webhooks and the copied inputs are deleted only if the job was certainly not
     // started, because a started job may run despite the error.
     if (await claim.release()) {
       await copies.discard();
-      if (webhook) await webhooks.deleteForJob(jobId);
+      if (plan?.webhook) await webhooks.deleteForJob(jobId);
     }
     throw error;
   }

@@ -7,7 +7,7 @@ import { providerDefinitions } from '../../providers/provider-registry.ts';
 import { assert, fieldError, GatewayError } from '../../domain/errors.ts';
 import { microFromCredits } from '../../domain/credits.ts';
 import { asRecord, asText, type Json, type JsonObject } from '../../domain/json.ts';
-import { providerTaskQueue, webhookTaskQueue } from '../../domain/job-contract.ts';
+import { providerTaskQueue } from '../../domain/job-contract.ts';
 import {
   approvalPlanVersion,
   planVersion,
@@ -28,7 +28,6 @@ import {
   type StepPrice,
 } from '../pipelines/step-prices.ts';
 import type { Caller } from '../../identity/access.ts';
-import type { RequestedWebhook } from './request-draft.ts';
 
 /** Data from which the plan of a job is built. */
 export interface PlanRequest {
@@ -39,7 +38,6 @@ export interface PlanRequest {
   request: JsonObject;
   draft: DraftPlan;
   metadata: Record<string, string> | null;
-  webhook: RequestedWebhook | null;
 }
 
 /** Price of one credit in USD. */
@@ -164,10 +162,7 @@ export function completePlan(config: Config, input: PlanRequest): JobPlan {
     deadlineAt: new Date(Date.now() + deadlineMs).toISOString(),
     deadlineMs,
     typicalSeconds: calculateTypicalSeconds(input.draft),
-    webhook: input.webhook && {
-      taskQueue: webhookTaskQueue(config.TASK_QUEUE_PREFIX),
-      ...(input.webhook.events?.includes('started') && { started: true as const }),
-    },
+    webhook: null,
     outcomeWaitMs: config.OUTCOME_WAIT_MS,
     reservationTtlMs: config.RESERVATION_TTL_MS,
   };

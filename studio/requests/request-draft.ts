@@ -25,18 +25,12 @@ import type {
   RecordingSource,
 } from '../../domain/draft-plan.ts';
 import { authorize, authorizeModel, type Caller } from '../../identity/access.ts';
-import type { WebhookEventName } from '../../domain/job-contract.ts';
+import type { RequestedWebhook } from '../../webhooks/webhooks.ts';
 import {
   priceMeasured,
   type InputMeasurements,
   type MeasuredCall,
 } from '../../domain/measured-price.ts';
-
-/** Webhook that a request specifies. If `events` is not set, it only reports the end of the job. */
-export interface RequestedWebhook {
-  url: string;
-  events: WebhookEventName[] | undefined;
-}
 
 /** Parsed request. Its inputs have been neither resolved nor downloaded. */
 export interface ParsedRequest {

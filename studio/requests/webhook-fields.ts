@@ -1,12 +1,19 @@
 /**
- * Parses the fields `webhookUrl` and `webhookEvents` of a Studio request. All capabilities share
- * them, so they are removed before the capability's schema parses the request.
+ * Parses the fields `webhookUrl` and `webhookEvents` of a Studio request, and stores the webhooks of
+ * its job. All capabilities share the fields, so they are removed before the capability's schema
+ * parses the request.
  */
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import { z } from 'zod';
-import { webhookEvents as names } from '../../domain/job-contract.ts';
-import type { RequestedWebhook } from './request-draft.ts';
+import {
+  readSubjectId,
+  webhookEvents as names,
+  webhookTaskQueue,
+} from '../../domain/job-contract.ts';
+import type { JobPlan } from '../../domain/job-plan.ts';
+import type { Config } from '../../platform/config.ts';
+import type { RequestedWebhook, Webhooks } from '../../webhooks/webhooks.ts';
 import { parseWith } from '../../domain/parsing.ts';
 
 /** Maximum length of a webhook URL in characters. */
@@ -52,11 +59,12 @@ export const webhookFields = {
     .max(webhookUrlLengthMax)
     .optional()
     .meta({
-      description: 'HTTPS URL that receives the events of the job (docs/webhooks.md).',
+      description:
+        'HTTPS URL that receives the events of the job. Without it, your webhook endpoints receive them (docs/webhooks.md).',
     }),
   webhookEvents: webhookEvents.meta({
     description:
-      'Events that are sent to `webhookUrl`. Defaults to the end of the job: `completed`, `failed` or `canceled`.',
+      'Events that are sent to `webhookUrl`. Defaults to the end of the job (`completed`, `failed` or `canceled`) and, for each step that begins to wait, `awaiting_approval`.',
     example: ['started', 'completed'],
   }),
 };
@@ -76,4 +84,28 @@ export function parseWebhook(
   if (url !== null) return { url, events };
   if (events) throw fieldError('INVALID_REQUEST', 'webhookEvents', 'requires webhookUrl');
   return null;
+}
+
+interface StoreDeps {
+  webhooks: Webhooks;
+  config: Pick<Config, 'TASK_QUEUE_PREFIX'>;
+}
+
+/**
+ * Stores the webhooks of a job, and returns its plan with them. They are stored before the job
+ * starts, so that no started job lacks its webhooks.
+ */
+export async function storeWebhooks(
+  { webhooks, config }: StoreDeps,
+  plan: JobPlan,
+  requested: RequestedWebhook | null,
+): Promise<JobPlan> {
+  const subjectIds = await webhooks.createForJob(plan, requested);
+  if (subjectIds.length === 0) return plan;
+  const webhook: JobPlan['webhook'] = {
+    taskQueue: webhookTaskQueue(config.TASK_QUEUE_PREFIX),
+    ...(subjectIds.some((id) => readSubjectId(id).event === 'started') && { started: true }),
+    ...(!requested && { subjectIds }),
+  };
+  return { ...plan, webhook };
 }

@@ -24,11 +24,12 @@ beforeAll(async () => {
 
 async function newWebhook() {
   const jobId = newId('job');
-  await webhooks.createForJob({ jobId, organizationId, url: 'https://receiver.example/' });
-  return { subjectId: jobId, organizationId };
+  const url = 'https://receiver.example/';
+  await webhooks.createForJob({ jobId, organizationId }, { url, events: undefined });
+  return { jobId, subjectId: jobId, organizationId };
 }
 const readState = async (name: { subjectId: string }) =>
-  (await webhooks.find({ jobId: name.subjectId, organizationId }))?.state;
+  (await webhooks.findAll({ jobId: name.subjectId, organizationId }))[0]?.state;
 const failed: AttemptResult = {
   outcome: 'failed',
   status: 503,

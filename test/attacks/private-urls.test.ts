@@ -76,6 +76,10 @@ const sinks: Record<string, [string, (url: string) => object]> = {
   'referenceUrls of a film': ['studio/video/generate', (url) => ({ prompt, referenceUrls: [url] })],
   'audioUrl to transcribe': ['studio/audio/transcribe', (audioUrl) => ({ audioUrl })],
   webhookUrl: ['studio/image/generate', (webhookUrl) => ({ prompt, async: true, webhookUrl })],
+  'url of a webhook endpoint': [
+    'webhook-endpoints',
+    (url) => ({ url, events: ['studio.job.failed'] }),
+  ],
   'a picture in a chat': [
     'chat/completions',
     (url) => ({

@@ -13,7 +13,15 @@ import { signUpload } from '../harness/uploads.ts';
 const gateway = useGateway({ settled: 'last' });
 /** The owner of the objects. */
 let owner: TestCaller;
-const owned = { job: '', waitingJob: '', key: '', upload: '', uploadUrl: '', resultUrl: '' };
+const owned = {
+  job: '',
+  waitingJob: '',
+  key: '',
+  upload: '',
+  uploadUrl: '',
+  resultUrl: '',
+  endpoint: '',
+};
 type ObjectIds = typeof owned;
 const actors: Record<string, string | null> = {};
 
@@ -46,6 +54,12 @@ beforeAll(async () => {
   const { fileId, publicUrl } = await signUpload(gateway, { contentType: 'image/png' });
   owned.upload = fileId;
   owned.uploadUrl = removeSignature(publicUrl);
+  const body = { url: 'https://shop.example/', events: ['studio.bulk.paused'] };
+  const endpoint = await gateway.call<{ data: { endpointId: string } }>(
+    '/api/v1/webhook-endpoints',
+    { body },
+  );
+  owned.endpoint = endpoint.body.data.endpointId;
 
   const suspended = await gateway.newCaller({ credits: 1 });
   await admin(`/organizations/${suspended.organizationId}/suspend`, {});
@@ -90,6 +104,24 @@ const attempts: Record<string, (ids: ObjectIds) => Attempt> = {
   'revoke a key': ({ key }) => [`DELETE /api-keys/${key}`],
   'rotate a key': ({ key }) => [`POST /api-keys/${key}/rotate`, {}],
   'limit a key': ({ key }) => [`PUT /api-keys/${key}/limit`, limit],
+  'read a webhook endpoint': ({ endpoint }) => [`GET /webhook-endpoints/${endpoint}`],
+  'pause a webhook endpoint': ({ endpoint }) => [
+    `PATCH /webhook-endpoints/${endpoint}`,
+    { paused: true },
+  ],
+  'delete a webhook endpoint': ({ endpoint }) => [`DELETE /webhook-endpoints/${endpoint}`],
+  'rotate the secret of a webhook endpoint': ({ endpoint }) => [
+    `POST /webhook-endpoints/${endpoint}/rotate`,
+    {},
+  ],
+  'test a webhook endpoint': ({ endpoint }) => [`POST /webhook-endpoints/${endpoint}/test`],
+  'replay a webhook endpoint': ({ endpoint }) => [
+    `POST /webhook-endpoints/${endpoint}/replay`,
+    { since: '2026-01-01T00:00:00Z' },
+  ],
+  'list the webhooks of an endpoint': ({ endpoint }) => [
+    `GET /webhooks/deliveries?endpointId=${endpoint}`,
+  ],
   'use an upload by its id': ({ upload }) => generateFrom(upload),
   'use an upload by its unsigned URL': ({ uploadUrl }) => generateFrom(uploadUrl),
   'use a result by its unsigned URL': ({ resultUrl }) => generateFrom(resultUrl),
@@ -151,6 +183,7 @@ async function readState(): Promise<unknown> {
     `SELECT (SELECT jsonb_agg(to_jsonb(r) ORDER BY id) FROM reservation r) AS reservations,
        (SELECT jsonb_agg(jsonb_build_object('id', id, 'revoked', revoked_at) ORDER BY id)
         FROM api_key) AS keys,
+       (SELECT jsonb_agg(to_jsonb(e) ORDER BY id) FROM webhook_endpoint e) AS endpoints,
        (SELECT count(*) FROM job) AS jobs, (SELECT count(*) FROM ledger_entry) AS entries`,
   );
 }
@@ -176,8 +209,9 @@ describe('a caller of another organization', () => {
     const before = await readState();
     for (const what of Object.keys(attempts)) {
       const foreign = await expectSame(what, key);
-      // A cursor of another organization's job returns a page of the caller's own jobs.
-      const allowed = [...statuses, ...(what === 'page on from a job' ? [200] : [])];
+      // A cursor or an endpoint of another organization returns a page of the caller's own objects.
+      const isList = what === 'page on from a job' || what === 'list the webhooks of an endpoint';
+      const allowed = [...statuses, ...(isList ? [200] : [])];
       expect(foreign).toMatchObject({ status: expect.toBeOneOf(allowed) });
       expect(JSON.stringify(foreign)).not.toContain(owner.organizationId);
     }
@@ -187,12 +221,12 @@ describe('a caller of another organization', () => {
   it('gets only its own objects in every list', async () => {
     const key = actors['stranger'] ?? '';
     const lists = `/studio/jobs /usage /usage/summary?groupBy=key /storage/files
-      /webhooks/deliveries /api-keys`;
+      /webhooks/deliveries /webhook-endpoints /api-keys`;
     for (const path of lists.split(/\s+/)) {
       const list = await gateway.call<object>(`/api/v1${path}`, { key });
       expect(list.status).toBe(200);
       const text = JSON.stringify(list.body);
-      for (const id of [owner.organizationId, owner.keyId, owned.job])
+      for (const id of [owner.organizationId, owner.keyId, owned.job, owned.endpoint])
         expect(text).not.toContain(id);
     }
   });
@@ -265,12 +299,18 @@ describe('in the same organization', () => {
       'use a result by its unsigned URL': 403,
       'rotate a key': 403,
       'limit a key': 403,
+      'read a webhook endpoint': 403,
+      'pause a webhook endpoint': 403,
+      'delete a webhook endpoint': 403,
+      'rotate the secret of a webhook endpoint': 403,
+      'test a webhook endpoint': 403,
+      'replay a webhook endpoint': 403,
     });
     expect(await readState()).toEqual(before);
   });
 
   it('the owner can do all of this, so the objects of the rejections above exist', async () => {
-    const reads = ['look at a job', 'wait for a job', 'listen to a job'];
+    const reads = ['look at a job', 'wait for a job', 'listen to a job', 'read a webhook endpoint'];
     for (const what of [...reads, 'use a result by its unsigned URL']) {
       expect(await attempt(what, owned, owner.key)).toMatchObject({ status: 200 });
     }

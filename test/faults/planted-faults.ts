@@ -575,7 +575,7 @@ const bulk: Fault[] = [
   {
     name: 'a bulk job that continues as new forgets its running jobs',
     file: 'workflows/studio-bulk.ts',
-    original: 'if (running > live.size || state.hasMore',
+    original: 'if (busy > listBusy(run).length || state.hasMore',
     planted: 'if (state.hasMore',
     tests: [bulkRecovery],
   },
@@ -603,8 +603,8 @@ const bulk: Fault[] = [
   {
     name: 'an item starts although its bulk job was paused meanwhile',
     file: bulkSql,
-    original: "EXIT WHEN b.status <> 'in_progress' OR b.running >= b.concurrency;",
-    planted: 'EXIT WHEN b.running >= b.concurrency;',
+    original: "EXIT WHEN b.status <> 'in_progress' OR b.running - b.awaiting >= b.concurrency;",
+    planted: 'EXIT WHEN b.running - b.awaiting >= b.concurrency;',
     tests: [bulkBudget],
   },
   {
@@ -1484,6 +1484,34 @@ const providers: Fault[] = [
     original: "w.state = 'delivering' AND w.attempts_before < ${number}",
     planted: "w.state = 'delivering'",
     tests: ['test/activities/deliver-webhook.test.ts'],
+  },
+  {
+    name: 'webhook endpoints also receive the events of requests with a webhookUrl',
+    file: 'webhooks/addresses.sql',
+    original: 'WHERE own_url IS NULL AND',
+    planted: 'WHERE',
+    tests: ['test/webhooks/webhook-endpoints.test.ts'],
+  },
+  {
+    name: 'a paused webhook endpoint receives webhooks',
+    file: 'webhooks/webhooks.ts',
+    original: 'id = endpoint_id AND NOT paused))',
+    planted: 'id = endpoint_id))',
+    tests: ['test/webhooks/webhook-endpoints.test.ts'],
+  },
+  {
+    name: 'webhooks to an endpoint are signed with the secret of the organization',
+    file: 'activities/deliver-webhook.ts',
+    original: 'endpointId ?? organizationId',
+    planted: 'endpointId && organizationId',
+    tests: ['test/webhooks/webhook-endpoints.test.ts'],
+  },
+  {
+    name: 'an archive leaves the webhooks of jobs',
+    file: 'ledger/archive.sql',
+    original: 'USING webhooks_of(ids || event_ids)',
+    planted: 'USING webhooks_of(event_ids)',
+    tests: ['test/ledger/archive.test.ts'],
   },
   {
     name: 'a slow sender that still reports counts as crashed',

@@ -73,7 +73,7 @@ const exceptions: [why: string, statuses: string[], ids: string][] = [
   [
     'a webhookUrl has to be one that may be called',
     ['400'],
-    withEstimates('voiceoverGenerate dialogueGenerate musicPlan sfxGenerate'),
+    `${withEstimates('voiceoverGenerate dialogueGenerate musicPlan sfxGenerate')} createWebhookEndpoint updateWebhookEndpoint`,
   ],
   [
     'models by their makers’ names, what only some of them take, files that have to be pictures or sound',

@@ -140,7 +140,11 @@ const successes: { [Verb in Name]: Activities[Verb] } = {
   store: async ({ callIndex }) => makeOutputs(callIndex),
   cancel: async () => 'requested',
   completeStep: async ({ calls }) => ({ calls, texts: {} }),
-  recordApproval: async () => {},
+  recordApproval: async ({ change }) => ({
+    end: change.kind === 'end' ? change.end : null,
+    webhookIds: [],
+    jobUrl: 'https://gateway.example/console/jobs/job',
+  }),
   assemble: async ({ callIndex }) => makeOutputs(callIndex),
   charge: async ({ chargeMicro }) => ({
     verdict: 'settled',

@@ -11,5 +11,5 @@ export const until = <T>(check: () => T | Promise<T>) =>
   vi.waitUntil(check, { timeout: hangMs, interval: 25 });
 
 /** Repeats a check until it passes; unlike `expect.poll`, it also works in concurrent tests. */
-export const untilHolds = (check: () => unknown) =>
+export const untilHolds = <T>(check: () => T | Promise<T>) =>
   vi.waitFor(check, { timeout: hangMs, interval: 100 });

@@ -87,7 +87,7 @@ describe('a step with approve', () => {
     const progress = await gateway.getWorkflow(job.jobId).query<{ calls: object[] }>('progress');
     expect(progress.calls[1]).toMatchObject({
       step: 'film',
-      phase: `awaiting approval until ${waiting?.until}`,
+      phase: `awaiting approval until ${waiting?.until}: ${gateway.url}/console/jobs/${job.jobId}`,
     });
 
     const body = { decision: 'approve', outputs: { art: 2 } };
@@ -239,7 +239,18 @@ describe('a changed body', () => {
     const job = await startWaiting();
     const approve = { decision: 'approve', outputs: { art: 0 } };
     const key = async (body: object) => (await gateway.newKey(body)).key;
+    const viewer = await gateway.newKey();
+    const users = `/organizations/${gateway.caller.organizationId}/users`;
+    const member = await gateway.admin<{ data: { userId: string } }>(users, {
+      name: 'Vera',
+      role: 'viewer',
+    });
+    await gateway.database.query('UPDATE api_key SET user_id = $2 WHERE id = $1', [
+      viewer.keyId,
+      member.body.data.userId,
+    ]);
     const denied = [
+      viewer.key,
       await key({ scopes: ['studio:image', 'studio:read'] }),
       await key({ allowedModels: ['nano-banana'] }),
     ];

@@ -154,6 +154,39 @@ describe('POST /api/v1/studio/jobs/:jobId/resume', () => {
     expect(submits).toHaveLength(1);
   });
 
+  it('takes over the outputs of a step under their indexes, although others were not delivered', async () => {
+    // The provider accepts only one of three calls, each for at most four pictures.
+    const body = { prompt: '[[submit:422x2]] a lighthouse', numImages: 9 };
+    const first = await run({ steps: [{ ...art, body }, failing()] });
+    const [row] = await gateway.database.query<{
+      outputs: { callIndex: number; artifacts: { storageKey: string }[] }[];
+    }>('SELECT outputs FROM job WHERE id = $1', [first.jobId]);
+    const outputs = (row?.outputs ?? []).slice(0, 3);
+    const delivered = outputs.filter(({ artifacts }) => artifacts.length > 0);
+    expect(delivered).toHaveLength(1);
+    const index = 4 * (delivered[0]?.callIndex ?? 0);
+    const change = (output?: number) => {
+      const imageUrls = [from('art', output === undefined ? {} : { output })];
+      return resume(first.jobId, {
+        bodies: { edit: { prompt: 'a lamp', imageUrls } },
+        async: true,
+      });
+    };
+    const missing = await change((index + 4) % 12);
+    expect(missing, JSON.stringify(missing.body)).toMatchObject({
+      status: 400,
+      body: { details: [{ path: 'steps.1.body.imageUrls.0.output' }] },
+    });
+    expect(missing.body.message).toContain(`a delivered output: ${index}`);
+    for (const output of [index, undefined]) {
+      const resumed = await untilEnded(await change(output));
+      expect(resumed, JSON.stringify(resumed)).toMatchObject({ status: 'completed' });
+      expect(resumed.billing.charged).toBe(3.9);
+      const [sent] = await gateway.sandbox.submits({ jobId: resumed.jobId });
+      expect(JSON.stringify(sent?.body)).toContain(delivered[0]?.artifacts[0]?.storageKey);
+    }
+  });
+
   it('needs a new body for an input whose signature is the last parameter', async () => {
     const picture = await drawDisc(64, 64);
     const url = gateway.media.put('/signed.png', picture);

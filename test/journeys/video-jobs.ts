@@ -13,7 +13,7 @@ export function createVideoCalls(gateway: TestGateway) {
     gateway.call(`/api/v1/studio/video/${tool}`, { body });
   return {
     video,
-    async make(tool: string, body: object): Promise<VideoJob> {
+    make: async (tool: string, body: object): Promise<VideoJob> => {
       const ticket = await video(tool, body);
       expect(ticket.status).toBe(202);
       expect(ticket.body.credits.used).toBe(0);

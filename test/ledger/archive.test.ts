@@ -69,12 +69,19 @@ let oldJob = '';
 beforeAll(async () => {
   storage = await openTestDisk(directory);
   while ((await sums().closeDays()) > 0);
-  const [old] = await database.query<{ id: string }>(
-    `SELECT j.id FROM job j JOIN reservation r USING (id) WHERE r.state = 'charged' ORDER BY j.id LIMIT 1`,
+  const [old, next] = await database.query<{ id: string }>(
+    `SELECT j.id FROM job j JOIN reservation r USING (id) WHERE r.state = 'charged' ORDER BY j.id LIMIT 2`,
   );
   oldJob = old?.id ?? '';
   const refund = { organizationId, refundId: 'one', actor: 'test', reason: 'test', amountMicro: 7 };
   expect(await ledger().refund({ ...refund, id: oldJob })).toMatchObject({ verdict: 'refunded' });
+  // The webhooks of the end, the start and a step of the next job, to a URL and to an endpoint.
+  await database.query(
+    `INSERT INTO webhook (subject_id, organization_id, url, state, endpoint_id)
+    SELECT event || suffix, $2, 'https://example.com', 'delivered', nullif(suffix, '')
+    FROM unnest(ARRAY['job_' || $1, 'start_' || $1, 'wait_' || $1 || '_a']) AS event, unnest('{"", .whe_1}'::text[]) AS suffix`,
+    [next?.id.slice(4), organizationId],
+  );
   before = await money();
 });
 
@@ -152,6 +159,7 @@ describe('an archive that is interrupted', () => {
       expect(await money()).toEqual(before);
       expect((await check()).findings).toEqual([]);
       expect(await audit()).toEqual([]);
+      expect(await count('webhook')).toBe(segments === 0 ? 6 : 0);
     }
   });
 
@@ -201,6 +209,7 @@ describe('an archive that is interrupted', () => {
 
 it('removes the rows of ended months, and changes no balance, budget or sum', async () => {
   expect(await money()).toEqual(before);
+  expect(await count('webhook')).toBe(0);
   expect(await audit()).toEqual([]);
   expect(await database.audit()).toEqual([]);
   while ((await sums().closeDays()) > 0);

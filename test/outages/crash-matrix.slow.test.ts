@@ -18,6 +18,7 @@ import {
 import { kinds } from '../faults/kinds.ts';
 import { points, type Point } from '../faults/points.ts';
 import { shuffle } from '../faults/shuffle.ts';
+import { untilHolds } from '../harness/until.ts';
 import { guardSettlements } from '../harness/settlement-guard.ts';
 import { startStack, type FaultStack } from '../faults/stack.ts';
 
@@ -66,6 +67,84 @@ describe('a pipeline', () => {
       ]);
     },
   );
+});
+
+it('pipelines await their decisions, and run once, although each process is killed', async () => {
+  const headers = {
+    authorization: `Bearer ${stack.caller.key}`,
+    'content-type': 'application/json',
+  };
+  interface Job {
+    jobId: string;
+    done: boolean;
+    awaiting: { step: string }[];
+    billing: { state: string; charged: number; reserved: number };
+    result: { steps: { status: string; credits: number }[] } | null;
+  }
+  const request = async (
+    path: string,
+    body?: object,
+  ): Promise<{ status: number; data: Job | null }> => {
+    const sent = body && { method: 'POST', body: JSON.stringify(body) };
+    const answer = await fetch(`${stack.url}/api/v1/studio/${path}`, { headers, ...sent });
+    const { data } = (await answer.json()) as { data?: Job };
+    return { status: answer.status, data: data ?? null };
+  };
+  // Requests fail while a process is away.
+  const patiently = (path: string, body?: object): Promise<Job> =>
+    untilHolds(async () => {
+      const { status, data } = await request(path, body).catch(() => ({ status: 0, data: null }));
+      expect(status).toBeLessThan(300);
+      expect(data).not.toBeNull();
+      return data as Job;
+    });
+  const steps = [
+    { id: 'art', use: 'image/generate', body: { prompt: 'a lamp', numImages: 2 } },
+    {
+      id: 'cut',
+      use: 'image/remove-background',
+      approve: true,
+      body: { imageUrl: { $from: 'art', output: 'chosen' } },
+    },
+  ];
+  const killed = ['temporal', 'worker', 'api'] as const;
+  const jobs: string[] = [];
+  // The last one waits while all processes are killed.
+  for (const _ of [...killed, null]) {
+    const { jobId } = await patiently('pipelines', { steps, async: true });
+    jobs.push(jobId);
+  }
+  const read = (jobId: string): Promise<Job> => patiently(`jobs/${jobId}`);
+  for (const jobId of jobs)
+    await untilHolds(async () => expect((await read(jobId)).awaiting).toHaveLength(1));
+
+  const approve = { decision: 'approve', outputs: { art: 1 } };
+  for (const [index, victim] of killed.entries()) {
+    const at = `jobs/${jobs[index]}/steps/cut/decision`;
+    const sent = request(at, approve).catch(() => null);
+    // The decision has left, and may have reached any of the processes.
+    await sleep(10 * index);
+    await stack.kill(victim);
+    await sent;
+    await stack.start(victim);
+    await patiently(at, approve);
+  }
+  const last = jobs.at(-1) ?? '';
+  expect(await read(last)).toMatchObject({ done: false, awaiting: [{ step: 'cut' }] });
+  await patiently(`jobs/${last}/steps/cut/decision`, { decision: 'reject' });
+  for (const jobId of jobs) {
+    const job = await untilHolds(async () => {
+      const current = await read(jobId);
+      expect(current.done).toBe(true);
+      return current;
+    });
+    const statuses = job.result?.steps.map(({ status }) => status);
+    expect(statuses, jobId).toEqual(['completed', jobId === last ? 'skipped' : 'completed']);
+    const sum = job.result?.steps.reduce((total, { credits }) => total + credits, 0);
+    expect(job.billing).toMatchObject({ state: 'charged' });
+    expect(job.billing.charged).toBeCloseTo(sum ?? 0, 6);
+  }
+  expect([...(await settle(stack)), ...(await audit(stack))]).toEqual([]);
 });
 
 it('a bulk job ends each item once within its budget, although each process is killed', async () => {

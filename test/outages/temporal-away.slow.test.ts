@@ -32,11 +32,27 @@ function setFrozen(frozen: boolean): void {
   }
 }
 
+/** Returns the id of a pipeline of which a step waits for a decision. */
+async function startWaiting(): Promise<string> {
+  const art = { id: 'art', use: 'image/generate', body: { prompt: 'a lake' } };
+  const imageUrl = { $from: 'art' };
+  const cut = { id: 'cut', use: 'image/remove-background', approve: true, body: { imageUrl } };
+  const { body } = await gateway.call('/api/v1/studio/pipelines', {
+    body: { steps: [art, cut], async: true },
+  });
+  const { jobId } = body.data;
+  const waits = async () => (await gateway.call(`/api/v1/studio/jobs/${jobId}`)).body.data.phase;
+  await expect.poll(waits).toBe('awaiting_approval');
+  return jobId;
+}
+
 describe('while Temporal does not respond', () => {
-  it('a cancel and the operators’ actions on a job return 503 with Retry-After', async () => {
+  it('a cancel, a decision and the operators’ actions on a job return 503 with Retry-After', async () => {
     const jobId = await gateway.startImage({ prompt: '[[slow:60s]] a frozen lake' });
     const overdue = 'UPDATE reservation SET owner_missing_at = now() WHERE id = $1';
     await gateway.database.query(overdue, [jobId]);
+    const decisionPath = `/api/v1/studio/jobs/${await startWaiting()}/steps/cut/decision`;
+    const decide = () => gateway.call(decisionPath, { body: { decision: 'approve' } });
     setFrozen(true);
     try {
       const ready = await Promise.race([gateway.call('/readyz'), gateway.cancel(jobId)]);
@@ -49,6 +65,7 @@ describe('while Temporal does not respond', () => {
       const registered = expect(registering).rejects.toThrow('DEADLINE_EXCEEDED');
       const answers = await Promise.all([
         gateway.cancel(jobId),
+        decide(),
         ...['cancel', 'reverify', 'resettle'].map((action) =>
           gateway.admin(`/jobs/${jobId}/${action}`, {}),
         ),
@@ -65,5 +82,7 @@ describe('while Temporal does not respond', () => {
       setFrozen(false);
     }
     await expect.poll(async () => (await gateway.cancel(jobId)).status).toBe(200);
+    const decided = await decide();
+    expect(decided).toMatchObject({ status: 200, body: { data: { awaiting: [] } } });
   });
 });

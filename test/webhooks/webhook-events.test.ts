@@ -133,6 +133,102 @@ describe('a webhook that reports only the start', () => {
   });
 });
 
+describe('a webhook about a step that awaits an approval', () => {
+  const steps = [
+    { id: 'art', use: 'image/generate', body: { prompt: 'a heron to choose' } },
+    {
+      id: 'cut-out',
+      use: 'image/remove-background',
+      approve: true,
+      body: { imageUrl: { $from: 'art' } },
+    },
+  ];
+  interface Waiting {
+    jobId: string;
+    done: boolean;
+    awaiting: { step: string; since: string; takes: object[] }[];
+  }
+  const startWaiting = async (path: string, fields: object = {}): Promise<string> => {
+    const webhookUrl = gateway.receiver.at(path);
+    const body = { steps, async: true, webhookUrl, ...fields };
+    const started = await gateway.call<{ data: Waiting }>('/api/v1/studio/pipelines', { body });
+    expect(started.status, JSON.stringify(started.body)).toBe(202);
+    return started.body.data.jobId;
+  };
+  const readJob = (jobId: string) =>
+    gateway.call<{ data: Waiting }>(`/api/v1/studio/jobs/${jobId}`);
+  const decide = (jobId: string) =>
+    gateway.call(`/api/v1/studio/jobs/${jobId}/steps/cut-out/decision`, {
+      body: { decision: 'approve' },
+    });
+
+  it('is sent once for the step, listed, and sent again with the newest state', async () => {
+    const jobId = await startWaiting('/waits');
+    const [first] = await gateway.receiver.untilReceived('/waits');
+    const data = first?.body.data as unknown as Waiting;
+    expect(first?.body).toMatchObject({
+      type: 'studio.job.awaiting_approval',
+      timestamp: data.awaiting[0]?.since,
+      data: { jobId, done: false, awaiting: [{ step: 'cut-out', takes: [{ step: 'art' }] }] },
+    });
+    const webhookPath = `/jobs/${jobId}/webhook`;
+    const at = `/api/v1/studio${webhookPath}`;
+    const shown = { event: 'awaiting_approval', step: 'cut-out', state: 'delivered' };
+    await expect
+      .poll(() => gateway.call(`${at}?step=cut-out`))
+      .toMatchObject({ body: { data: { ...shown, deliveries: [{ number: 1 }] } } });
+    expect(await gateway.admin(`${webhookPath}?step=cut-out`)).toMatchObject({
+      body: { data: shown },
+    });
+    const list = await gateway.call<{ data: object[] }>('/api/v1/webhooks/deliveries');
+    expect(list.body.data.slice(0, 2)).toMatchObject([
+      { jobId, ...shown },
+      { jobId, event: 'ended', step: null, state: 'waiting' },
+    ]);
+    const other = await gateway.call(`${at}?step=art`);
+    expect(other).toMatchObject({ status: 404, body: { error: 'NOT_FOUND' } });
+
+    // A delivery whose workflow could not be started, as the sweeper finds it.
+    await gateway.database.query(
+      `UPDATE webhook SET state = 'delivering', attempts_before = attempts, overdue_at = now()
+       WHERE subject_id = $1`,
+      [`${jobId.replace('job_', 'wait_')}_cut-out`],
+    );
+    const { services, client } = gateway.api;
+    await createRelays(services, client, gateway.config).webhookRelay.resume();
+    const [, second] = await gateway.receiver.untilReceived('/waits', 2);
+    expect(second?.headers['webhook-id']).toBe(first?.headers['webhook-id']);
+
+    expect((await decide(jobId)).status).toBe(200);
+    await gateway.untilDone(jobId);
+    const ends = await gateway.receiver.untilReceived('/waits', 3);
+    expect(ends[2]?.body.type).toBe('studio.job.completed');
+    const again = await gateway.call(`${at}/redeliver?step=cut-out`, { method: 'POST' });
+    expect(again, JSON.stringify(again.body)).toMatchObject({
+      status: 202,
+      body: { data: { step: 'cut-out' } },
+    });
+    const [, , , late] = await gateway.receiver.untilReceived('/waits', 4);
+    expect(late?.headers['webhook-id']).toBe(first?.headers['webhook-id']);
+    expect(late?.body).toMatchObject({
+      type: 'studio.job.awaiting_approval',
+      timestamp: first?.body.timestamp,
+      data: { status: 'completed', awaiting: [] },
+    });
+  });
+
+  it('is not sent if the request lists other events', async () => {
+    const jobId = await startWaiting('/silent-wait', { webhookEvents: ['completed'] });
+    await expect.poll(async () => (await readJob(jobId)).body.data.awaiting.length).toBe(1);
+    expect((await decide(jobId)).status).toBe(200);
+    await gateway.untilDone(jobId);
+    const [end] = await gateway.receiver.untilReceived('/silent-wait');
+    expect(end?.body.type).toBe('studio.job.completed');
+    const answer = await gateway.call(`/api/v1/studio/jobs/${jobId}/webhook?step=cut-out`);
+    expect(answer).toMatchObject({ status: 404, body: { error: 'NOT_FOUND' } });
+  });
+});
+
 describe('an end that the request does not list', () => {
   it('is not sent, and the job then has no webhook', async () => {
     const jobId = await start('a silent heron', '/failed-only', ['failed', 'canceled']);
@@ -154,7 +250,7 @@ describe('webhookEvents', () => {
   it.each([
     ['without a webhookUrl', { webhookEvents: ['started'] }, 'requires webhookUrl'],
     ['with an unknown event', { webhookUrl, webhookEvents: ['begun'] }, 'must be one of started'],
-    ['without an event', { webhookUrl, webhookEvents: [] }, 'must be an array of 1–4'],
+    ['without an event', { webhookUrl, webhookEvents: [] }, 'must be an array of 1–5'],
     [
       'with a repeated event',
       { webhookUrl, webhookEvents: ['failed', 'failed'] },

@@ -175,6 +175,32 @@ describe('a job that is reset', () => {
     await expectPaidOnce([jobId]);
   });
 
+  it('after a decision is decided, sent and charged once', async () => {
+    const art = { id: 'art', use: 'image/generate', body: { prompt: 'a drawbridge' } };
+    const imageUrl = { $from: 'art' };
+    const cut = { id: 'cut', use: 'image/remove-background', approve: true, body: { imageUrl } };
+    const { body } = await gateway.call('/api/v1/studio/pipelines', {
+      body: { steps: [art, cut], async: true },
+    });
+    const { jobId } = body.data;
+    const decide = () =>
+      gateway.call(`/api/v1/studio/jobs/${jobId}/steps/cut/decision`, {
+        body: { decision: 'approve' },
+      });
+    await expect.poll(async () => (await decide()).status).toBe(200);
+    const done = (await gateway.untilDone(jobId)).body.data;
+    await gateway.getWorkflow(jobId).result();
+    const ends = await resetToEach(jobId);
+    expect(ends.length).toBeGreaterThan(2);
+    const chargedMicro = Math.round(done.billing.charged * 1_000_000);
+    for (const end of ends)
+      expect(end).toMatchObject({ status: 'completed', billing: 'charged', chargedMicro });
+    expect(await gateway.database.entryKinds(jobId)).toEqual(['reserve', 'charge']);
+    expect(await gateway.sandbox.submits({ jobId })).toHaveLength(2);
+    const again = await decide();
+    expect(again.headers.get('Idempotent-Replayed')).toBe('true');
+  });
+
   it('after its release sends nothing, although the provider accepts calls again', async () => {
     const jobId = await start('[[submit:422x1]] a rejected drawbridge');
     expect((await gateway.untilDone(jobId)).body.data.status).toBe('failed');

@@ -309,6 +309,8 @@ describe('a step that waits for an approval', () => {
     };
     await job.decide({ ...approve, changed, body: { prompt: 'calm' } });
     expect((await job.end()).outcome).toMatchObject({ chargedMicro: 156_000_000 });
-    expect(readEvents(job)[1]).toMatchObject({ change: { body: { prompt: 'calm' }, step: {} } });
+    expect(readEvents(job)[1]).toMatchObject({
+      change: { body: { prompt: 'calm' }, end: { changed: { step: {} } } },
+    });
   });
 });

@@ -44,6 +44,8 @@ interface Scenario {
   /** Path below /api/v1/studio. */
   path: string;
   body: object;
+  /** Decision about the step `cut`, once it waits. */
+  decision?: object;
   /** Time of a cancel: after the provider has accepted the call, or while it rejects it. */
   cancel?: 'accepted' | 'rejected';
   /** Faults of the sandbox, for requests whose prompt cannot contain a marker. */
@@ -85,6 +87,17 @@ const pipeline = (
   },
   ...more,
 });
+/** Steps of which one awaits an approval. */
+const approvedSteps = [
+  { id: 'art', use: 'image/generate', body: { prompt: 'a tree', numImages: 2 } },
+  {
+    id: 'cut',
+    use: 'image/remove-background',
+    approve: true,
+    body: { imageUrl: { $from: 'art', output: 'chosen' } },
+  },
+];
+const approval = { decision: 'approve', outputs: { art: 1 } };
 const scenarios: Scenario[] = [
   image('completed', 'a tree'),
   image('completed-several-calls', 'a tree', { body: { numImages: 9 } }),
@@ -127,6 +140,18 @@ const scenarios: Scenario[] = [
       ],
     },
   },
+  {
+    name: 'pipeline.completed-approved',
+    path: '/pipelines',
+    body: { steps: approvedSteps, webhookUrl: '<receiver>' },
+    decision: approval,
+  },
+  {
+    name: 'pipeline.completed-unapproved',
+    path: '/pipelines',
+    body: { steps: approvedSteps },
+    decision: { decision: 'reject', reason: 'too dark' },
+  },
   pipeline('completed-partly', ['[[policy]] a tree', 'a tune']),
   pipeline('failed', ['[[policy]] a tree', '[[policy]] a tune']),
   pipeline('canceled', ['[[slow:600s]] a tree', '[[policy]] a tune'], { cancel: 'accepted' }),
@@ -153,7 +178,9 @@ const scenarios: Scenario[] = [
 async function play(scenario: Scenario, expect: ExpectStatic): Promise<void> {
   for (const fault of scenario.faults ?? []) await gateway.sandbox.inject(fault);
   const response = await gateway.call(`/api/v1/studio${scenario.path}`, {
-    body: JSON.stringify(scenario.body).replaceAll('<picture>', picture),
+    body: JSON.stringify(scenario.body)
+      .replaceAll('<picture>', picture)
+      .replaceAll('<receiver>', gateway.receiver.at('/waits')),
     headers: { prefer: 'respond-async' },
   });
   expect(response.status).toBe(202);
@@ -161,6 +188,14 @@ async function play(scenario: Scenario, expect: ExpectStatic): Promise<void> {
   if (scenario.cancel) {
     if (scenario.cancel === 'accepted') await gateway.untilAccepted(jobId);
     await gateway.cancel(jobId);
+  }
+  if (scenario.decision) {
+    const path = `/api/v1/studio/jobs/${jobId}/steps/cut/decision`;
+    // The step does not wait yet.
+    await until(async () => {
+      const answer = await gateway.call(path, { body: scenario.decision });
+      return answer.status === 200;
+    });
   }
   const done = await gateway.untilDone(jobId);
   const [, status] = /\.([a-z]+)/.exec(scenario.name) ?? [];
@@ -217,19 +252,20 @@ interface BulkActionBody {
 const bulks = [
   { name: 'completed', count: 3 },
   { name: 'completed-resumed', count: 3, credits: 5 },
+  { name: 'completed-approved', count: 3, steps: approvedSteps },
   { name: 'stopped', count: 3, maxCredits: 5 },
   { name: 'canceled', count: 4, prompt: '[[slow:600s]] a tree' },
 ];
 
 describe.concurrent('each end of a bulk job', () => {
   it.for(bulks)('studioBulk.$name', async (scenario, { expect }) => {
-    const { name, count, credits = 1000, prompt = 'a tree', maxCredits } = scenario;
+    const { name, count, credits = 1000, prompt = 'a tree', maxCredits, steps } = scenario;
     const { key, organizationId } = await gateway.newCaller({ credits });
     const webhookUrl = gateway.receiver.at(`/bulk-${name}`);
-    const items = Array.from({ length: count }, () => ({
-      use: 'image/generate',
-      body: { prompt },
-    }));
+    const item = steps
+      ? { use: 'pipelines', body: { steps } }
+      : { use: 'image/generate', body: { prompt } };
+    const items = Array.from({ length: count }, () => item);
     const path = '/api/v1/studio/bulk';
     const body = { items, concurrency: 2, webhookUrl, ...(maxCredits && { maxCredits }) };
     const { bulkId } = (await gateway.call<Body>(path, { body, key })).body.data;
@@ -237,6 +273,11 @@ describe.concurrent('each end of a bulk job', () => {
     if (name === 'canceled') {
       await until(async () => (await read()).counts.running === 2);
       await gateway.call(`${path}/${bulkId}/cancel`, { body: { items: 'all' }, key });
+    }
+    if (steps) {
+      await until(async () => (await read()).counts.awaiting === count);
+      const decision = { items: 'all', ...approval };
+      await gateway.call(`${path}/${bulkId}/decisions`, { body: decision, key });
     }
     if (name === 'completed-resumed') {
       await until(async () => (await read()).status === 'paused');

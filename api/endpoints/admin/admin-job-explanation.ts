@@ -127,20 +127,20 @@ async function readEvidence(job: JobRecord, services: Composition) {
   const { jobOverview, readCalls, stuckJobs, client, inbox, ledgerReads, webhooks, pool } =
     services;
   const { id: jobId, organizationId } = job;
-  const [caller, calls, reservation, entries, notifications, webhook, attempts, actions] =
+  const [caller, calls, reservation, entries, notifications, [webhook = null], actions] =
     await Promise.all([
       jobOverview.readCaller(job),
       readCalls([jobId]),
       stuckJobs.find(jobId),
       ledgerReads.entriesOf(jobId),
       inbox.listByJob(jobId),
-      webhooks.find({ jobId, organizationId }),
-      webhooks.attempts(jobId, 1),
+      webhooks.findAll({ jobId, organizationId }),
       listActions(pool, { subject: jobId, limit: actionsShownMax }),
     ]);
   const workflow = reservation
     ? reservation.workflow
     : await readWorkflow(client, jobId).catch(() => null);
+  const attempts = webhook ? await webhooks.attempts(webhook.subjectId, 1) : [];
   const reasons = reservation?.reasons ?? [];
   const evidence = { caller, calls, reasons, workflow, webhook, attempts, actions };
   return { evidence, entries, notifications };

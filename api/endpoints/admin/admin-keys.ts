@@ -12,7 +12,7 @@ import {
   listSchema,
   dataSchema,
   pathId,
-  requireLimit,
+  requireChange,
 } from '../fields.ts';
 import { defineCreation } from '../creation.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
@@ -66,7 +66,7 @@ export const keys = defineSection('API keys', {
     summary: 'Set limits of an API key; null removes a limit, and an omitted one stays',
     request: {
       params: z.object({ keyId: pathId('key') }),
-      body: requireLimit(z.strictObject({ ...operatorFields, ...keyLimitFields })),
+      body: requireChange(z.strictObject({ ...operatorFields, ...keyLimitFields })),
       example: { ...exampleOperatorFields, limit: { credits: 500, per: 'month' }, rateLimit: 120 },
     },
     response: dataSchema(keyMeta),

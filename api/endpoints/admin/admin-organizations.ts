@@ -26,7 +26,7 @@ import {
   pageSchema,
   pathId,
   time,
-  requireLimit,
+  requireChange,
 } from '../fields.ts';
 import { readOrganizationActivity } from '../../../process/gateway-state.ts';
 import { defineCreation } from '../creation.ts';
@@ -211,7 +211,7 @@ export const organizations = defineSection('Organizations', {
       'limit, and a limit that you omit stays.',
     request: {
       params,
-      body: requireLimit(z.strictObject({ ...operatorFields, ...organizationLimits })),
+      body: requireChange(z.strictObject({ ...operatorFields, ...organizationLimits })),
       example: { ...exampleOperatorFields, rateLimit: 1200, jobsMax: 50 },
     },
     response: dataSchema(organization),

@@ -8,6 +8,7 @@ import {
   listedWebhook,
   buildWebhookResponse,
   webhookCursor,
+  webhookQuery,
   webhookSummary,
   webhookSchema,
 } from '../caller-webhooks.ts';
@@ -49,13 +50,13 @@ export const webhooks = defineSection('Webhooks', {
   getJobWebhook: defineEndpoint({
     route: `GET ${path}`,
     summary: 'Get the webhook of a job and its delivery attempts',
-    request: { params: jobChangeRequest.params },
+    request: { params: jobChangeRequest.params, query: webhookQuery },
     response: dataSchema(webhookSchema),
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'NOT_FOUND'],
     async handle(request, { jobOverview, webhooks: records }) {
       const job = await findJobOfAnyOrganization(request, { jobOverview });
       const { id: jobId, organizationId } = job;
-      const webhook = await findWebhook(records, { jobId, organizationId });
+      const webhook = await findWebhook(records, { ...request.query, jobId, organizationId });
       return toData(await buildWebhookResponse(records, webhook));
     },
   }),
@@ -63,15 +64,19 @@ export const webhooks = defineSection('Webhooks', {
   redeliverJobWebhook: defineEndpoint({
     route: `POST ${path}/redeliver`,
     summary: 'Deliver the webhook of a job again',
-    request: jobChangeRequest,
+    request: { ...jobChangeRequest, query: webhookQuery },
     response: dataSchema(webhookSchema),
     responses: { 202: 'The webhook will be delivered again.' },
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'NOT_FOUND', 'JOB_NOT_DONE'],
     async handle(call, services) {
       const job = await findJobOfAnyOrganization(call, services);
-      await services.jobActions.redeliver(job, call);
+      await services.jobActions.redeliver(job, call, call.query);
       const { id: jobId, organizationId } = job;
-      const webhook = await findWebhook(services.webhooks, { jobId, organizationId });
+      const webhook = await findWebhook(services.webhooks, {
+        ...call.query,
+        jobId,
+        organizationId,
+      });
       return toData(await buildWebhookResponse(services.webhooks, webhook));
     },
   }),

@@ -64,6 +64,7 @@ const columns = {
   items: 'counts.total',
   waiting: 'counts.waiting',
   running: 'counts.running',
+  awaiting: 'counts.awaiting',
   completed: 'counts.completed',
   failed: 'counts.failed',
   canceled: 'counts.canceled',

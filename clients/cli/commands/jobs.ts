@@ -165,15 +165,17 @@ export function formatWebhook(data: Fields): string {
 function addWebhookCommands(jobs: Command): void {
   addAction({
     command: jobs
-      .command('deliveries <jobId>')
-      .description('show the webhook of a job and every delivery attempt'),
-    path: (jobId) => `/studio/jobs/${jobId}/webhook`,
+      .command('deliveries <jobId> [step]')
+      .description('show the webhook of a job, or of a step, and every delivery attempt'),
+    path: (jobId, step) => `/studio/jobs/${jobId}/webhook${step ? `?step=${step}` : ''}`,
     text: formatWebhook,
   });
   addAction({
-    command: jobs.command('redeliver <jobId>').description('redeliver the webhook of a job now'),
+    command: jobs
+      .command('redeliver <jobId> [step]')
+      .description('redeliver the webhook of a job, or of a step, now'),
     method: 'POST',
-    path: (jobId) => `/studio/jobs/${jobId}/webhook/redeliver`,
+    path: (jobId, step) => `/studio/jobs/${jobId}/webhook/redeliver${step ? `?step=${step}` : ''}`,
     text: formatWebhook,
   });
 }

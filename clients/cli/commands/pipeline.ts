@@ -6,7 +6,8 @@ import { CliError, type ApiClient } from '../api-client.ts';
 import { showEstimate } from '../estimates.ts';
 import { collectPair, omitUndefined, parseNumber } from '../fields.ts';
 import { jobPath, jobResponse, showJob, submitJob } from '../jobs.ts';
-import { openSession } from '../session.ts';
+import { fields, formatTable, toCell, toCells, type Columns } from '../output.ts';
+import { openSession, type Session } from '../session.ts';
 
 interface PipelineOptions {
   out?: string;
@@ -37,6 +38,7 @@ const addJobOptions = (command: Command): Command =>
     .option('--async', 'print the job id without waiting for the job');
 
 interface DecisionOptions {
+  items?: string;
   output?: Record<string, string>;
   body?: string;
   reason?: string;
@@ -45,8 +47,9 @@ interface DecisionOptions {
 /** Creates a command that decides about a step, by default about the one that waits. */
 const createDecisionCommand = (decision: 'approve' | 'reject'): Command =>
   new Command(decision)
-    .argument('<job>', 'the id of the pipeline')
+    .argument('<job>', 'the id of the pipeline, or of a bulk job with --items')
     .argument('[step]', 'the id of the step; may be omitted if one step waits')
+    .option('--items <ids>', 'items of a bulk job: all, or their ids, separated by commas')
     .action(
       async (
         ...[job, step, options, self]: [string, string | undefined, DecisionOptions, Command]
@@ -62,12 +65,42 @@ const createDecisionCommand = (decision: 'approve' | 'reject'): Command =>
           body: options.body === undefined ? undefined : await readObject(options.body),
           reason: options.reason,
         });
+        if (options.items !== undefined) {
+          const items = options.items === 'all' ? options.items : options.items.split(',');
+          await decideItems(session, job, omitUndefined({ ...body, items, step }));
+          return;
+        }
         const name = encodeURIComponent(step ?? (await findWaitingStep(api, job)));
         const path = `${jobPath(job)}/steps/${name}/decision`;
         const answer = await api.send(path, jobResponse, { method: 'POST', body });
         await showJob(session.output, { job: answer.body.data, raw: answer.raw });
       },
     );
+
+const decidedItems = z.looseObject({
+  data: z.looseObject({ remaining: z.number(), items: z.array(fields) }),
+});
+const itemColumns: Columns = {
+  item: (item) => toCell(item, 'id') ?? toCell(item, 'index'),
+  job: 'jobId',
+  decision: (item) =>
+    toCell(item, 'error.message') ?? (item['replayed'] === true ? 'made before' : 'counts'),
+};
+
+/** Decides about items of a bulk job, with as many requests as that needs. The exit status is 1 if one is refused. */
+async function decideItems(session: Session, bulkId: string, body: object): Promise<void> {
+  const path = `/api/v1/studio/bulk/${encodeURIComponent(bulkId)}/decisions`;
+  for (let remaining = 1; remaining > 0;) {
+    const api = session.client('caller');
+    const answer = await api.send(path, decidedItems, { method: 'POST', body });
+    const { items } = answer.body.data;
+    session.output.show(answer.raw, () =>
+      formatTable(items.map((item) => toCells(item, itemColumns))),
+    );
+    if (items.some(({ error }) => error)) process.exitCode = 1;
+    ({ remaining } = answer.body.data);
+  }
+}
 
 const waitingJob = z.looseObject({
   data: z.looseObject({ awaiting: z.array(z.looseObject({ step: z.string() })) }),

@@ -138,7 +138,7 @@ export function NewSecret({ title, secret, onClose }: NewSecretProps) {
   return (
     <Dialog title={title} onClose={onClose}>
       <div className="stack">
-        <p>Copy the key now. It will not be shown again.</p>
+        <p>Copy it now. It will not be shown again.</p>
         <Secret text={secret} />
         <div className="row">
           <button type="button" className="primary" onClick={onClose}>

@@ -229,6 +229,71 @@ describe('studio bulk', () => {
   });
 });
 
+describe('studio approve and reject', () => {
+  const steps = [
+    { id: 'art', use: 'image/generate', body: { prompt: 'a lamp', numImages: 2 } },
+    {
+      id: 'big',
+      use: 'image/upscale',
+      approve: true,
+      body: { imageUrl: { $from: 'art', output: 'chosen' } },
+    },
+  ];
+  const untilWaiting = (
+    mine: ReturnType<typeof as>,
+    command: string,
+    pattern: RegExp,
+  ): Promise<unknown> => until(async () => pattern.test((await mine(command)).stdout));
+
+  it('decide about the step of a pipeline that waits', async () => {
+    const mine = as(await gateway.newCaller({ credits: 100 }));
+    const [file, body] = [join(directory, 'steps.json'), join(directory, 'body.json')];
+    await writeFile(file, JSON.stringify({ steps }));
+    await writeFile(body, JSON.stringify({ scaleFactor: 2 }));
+    const jobs: string[] = [];
+    for (const _ of steps) jobs.push(jobIn((await mine(`pipeline ${file} --async`)).stdout));
+    const [job, other] = jobs;
+    await untilWaiting(
+      mine,
+      'jobs list --phase awaiting_approval',
+      new RegExp(`${other}[^]*${job}`),
+    );
+    const unchosen = await mine(`approve ${job}`);
+    expect(unchosen).toMatchObject({ status: 1, stdout: '' });
+    expect(unchosen.stderr).toContain('outputs.art');
+    const approved = await mine(`approve ${job} big --output art=1 --body ${body}`);
+    expect(approved, approved.stderr).toMatchObject({ status: 0 });
+    expect(approved.stdout).toMatch(/^job +job_\w+$[^]*^status +in_progress/m);
+    const rejected = await mine(`reject ${other} --reason "too dark"`);
+    expect(rejected, rejected.stderr).toMatchObject({ status: 0 });
+    const late = await mine(`reject ${job} big`);
+    expect(late.stderr).toContain('ALREADY_DECIDED');
+    expect((await mine(`jobs watch ${job}`)).stdout).toMatch(/^credits +15\.8$/m);
+    expect((await mine(`jobs watch ${other}`)).stdout).toMatch(/^credits +7\.8$/m);
+    expect((await mine(`reject ${other}`)).stderr).toContain('no step of the job waits');
+  });
+
+  it('decide about items of a bulk job', async () => {
+    const mine = as(await gateway.newCaller({ credits: 100 }));
+    const file = join(directory, 'films.ndjson');
+    const item = (id: string) => JSON.stringify({ id, use: 'pipelines', body: { steps } });
+    await writeFile(file, ['a', 'b', 'c'].map(item).join('\n'));
+    const started = await mine(`bulk start ${file}`);
+    const bulkId = /bulk_\w+/.exec(started.stdout)?.[0] ?? '';
+    await untilWaiting(mine, `bulk show ${bulkId}`, /^awaiting +3$/m);
+    const approved = await mine(`approve ${bulkId} --items a,b --output art=0`);
+    expect(approved, approved.stderr).toMatchObject({ status: 0 });
+    expect(approved.stdout).toMatch(/^a +job_\w+ +counts$\n^b +job_\w+ +counts$/m);
+    const refused = await mine(`reject ${bulkId} --items a`);
+    expect(refused.status).toBe(1);
+    expect(refused.stdout).toMatch(/^a +job_\w+ +Another decision/m);
+    const rest = await mine(`reject ${bulkId} big --items all --reason dark`);
+    expect(rest.stdout).toMatch(/^c +job_\w+ +counts$/m);
+    const ended = await mine(`bulk show ${bulkId} --watch`);
+    expect(ended.stdout).toMatch(/^charged +39\.4$/m);
+  });
+});
+
 describe('studio keys and usage', () => {
   it('create, list, rotate and revoke keys', async () => {
     const mine = as(await gateway.newCaller({ credits: 100 }));

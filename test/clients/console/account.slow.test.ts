@@ -1,4 +1,5 @@
 /** The account pages of callers (usage, keys, webhooks, models) in a real browser. */
+import { sweepOnce } from '../../harness/sweeps.ts';
 import { readFile } from 'node:fs/promises';
 import type { Page } from 'playwright-core';
 import { expect, it } from 'vitest';
@@ -319,6 +320,50 @@ describeInBrowser('the account in the console', () => {
     await test.getByText('Request').click();
     await test.getByText(/webhook-signature: v1,/).waitFor();
     await expectAccessible(page);
+    expect(problems).toEqual([]);
+  });
+
+  it('creates a webhook endpoint, replays what failed to its new URL, pauses and deletes it', async () => {
+    const { key } = await gateway.newCaller({ credits: 10 });
+    const { receiver } = gateway;
+    const broken = receiver.at('/broken', (response) => response.writeHead(503).end());
+    const mended = receiver.at('/mended');
+    const { page, problems } = await openAs(key);
+    await visit(page, 'Webhooks');
+    await page.getByRole('button', { name: 'New endpoint' }).click();
+    const form = page.getByRole('dialog');
+    await form.getByRole('textbox', { name: /^URL/ }).fill(broken);
+    await form.getByLabel(/A job was canceled/).check();
+    await expectAccessible(page);
+    await form.getByRole('button', { name: 'Save' }).click();
+    await page.getByText(/^whsec_/).waitFor();
+    await page.getByRole('button', { name: 'I have copied it' }).click();
+    const address = page.getByRole('region', { name: 'Addresses' }).getByRole('row').last();
+    await address.getByText('unused').waitFor();
+    await address.getByText('3 events').waitFor();
+    await draw(key, {});
+    await receiver.untilReceived('/broken', 4);
+    await page.reload();
+    await address.getByText('failing', { exact: true }).waitFor();
+    await expectAccessible(page);
+    await address.getByRole('button', { name: 'Change' }).click();
+    await form.getByRole('textbox', { name: /^URL/ }).fill(mended);
+    await form.getByRole('button', { name: 'Save' }).click();
+    await address.getByText(mended).waitFor();
+    await address.getByRole('button', { name: 'Replay' }).click();
+    await page.getByText('1 webhooks are sent again').waitFor();
+    await sweepOnce(gateway);
+    await receiver.untilReceived('/mended');
+    await address.getByText('delivered', { exact: true }).waitFor();
+    await address.getByRole('button', { name: 'Test' }).click();
+    await page.getByText('Test delivered: 204').waitFor();
+    await address.getByRole('button', { name: 'Pause' }).click();
+    await address.getByText('paused', { exact: true }).waitFor();
+    await address.getByRole('button', { name: 'Delete' }).click();
+    await form.getByRole('button', { name: 'Delete' }).click();
+    await page.getByRole('region', { name: 'Addresses' }).waitFor({ state: 'detached' });
+    const { body } = await gateway.call<{ data: object[] }>('/api/v1/webhook-endpoints', { key });
+    expect(body.data).toEqual([]);
     expect(problems).toEqual([]);
   });
 

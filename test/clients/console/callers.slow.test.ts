@@ -523,6 +523,35 @@ describeInBrowser('the console of a caller', () => {
     expect(problems).toEqual([]);
   });
 
+  it('shows the items of a bulk job that wait, and decides about the chosen ones', async () => {
+    const { key } = await gateway.newCaller({ credits: 100 });
+    const art = { id: 'art', use: 'image/generate', body: { prompt: 'a boat', numImages: 2 } };
+    const imageUrl = { $from: 'art', output: 'chosen' };
+    const big = { id: 'big', use: 'image/upscale', approve: true, body: { imageUrl } };
+    const item = (id: string) => ({ id, use: 'pipelines', body: { steps: [art, big] } });
+    const bulk = await gateway.call<{ data: { bulkId: string } }>('/api/v1/studio/bulk', {
+      body: { items: ['a', 'b', 'c'].map(item) },
+      key,
+    });
+    const { page, problems } = await openAs(key);
+    await page.goto(`${gateway.url}/console/bulk/${bulk.body.data.bulkId}`);
+    const sheet = page.getByRole('region', { name: 'Items that wait for you' });
+    await sheet.getByText('3 wait for you').waitFor();
+    await sheet.getByRole('button', { name: 'Choose all' }).click();
+    await sheet.getByRole('checkbox', { name: 'b, file 2' }).check();
+    await sheet.getByRole('checkbox', { name: 'c, file 1' }).uncheck();
+    expect(await sheet.getByRole('checkbox', { name: 'b, file 1' }).isChecked()).toBe(false);
+    await expectFit(page, 1280);
+    await sheet.getByRole('button', { name: 'Approve 2 for 16.00 credits' }).click();
+    await page.getByText('2 approved').waitFor();
+    await sheet.getByText('1 wait for you').waitFor();
+    await sheet.getByRole('checkbox', { name: 'c, file 1' }).check();
+    await sheet.getByRole('button', { name: 'Stop 1' }).click();
+    await page.getByText('3 completed of 3').waitFor();
+    await page.getByText('39.40 credits charged').waitFor();
+    expect(problems).toEqual([]);
+  });
+
   it('shows a rejected field next to its input, and keeps everything that was typed', async () => {
     const { key } = await gateway.newCaller({ credits: 10 });
     await gateway.untilDone(await gateway.startImage({ prompt: 'an earlier buoy' }, key), key);

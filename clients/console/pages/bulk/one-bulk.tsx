@@ -11,6 +11,7 @@ import type { Column } from '../../parts/table.tsx';
 import { formatDuration } from '../../parts/times.tsx';
 import { showToast } from '../../parts/toast.tsx';
 import { listMedia } from '../job/job-media.ts';
+import { AwaitingItems } from './awaiting-items.tsx';
 
 type BulkJob = Schemas['BulkJob'];
 type Item = Schemas['BulkItem'];
@@ -41,6 +42,7 @@ export default function OneBulk({ bulkId }: { bulkId: string }) {
       </div>
       <div className="stack">
         <Progress bulk={bulk} />
+        <Awaiting bulk={bulk} />
         <Results bulk={bulk} />
         <FailedItems bulk={bulk} />
       </div>
@@ -91,7 +93,7 @@ function Actions({ bulk: { bulkId, status, done, counts } }: { bulk: BulkJob }) 
   );
 }
 
-const parts = ['completed', 'failed', 'running', 'waiting', 'canceled'] as const;
+const parts = ['completed', 'failed', 'running', 'awaiting', 'waiting', 'canceled'] as const;
 
 function Progress({ bulk: { done, counts, credits, etaSeconds, stopReason } }: { bulk: BulkJob }) {
   const { charged, reserved, forecast, maxCredits } = credits;
@@ -124,10 +126,14 @@ function Progress({ bulk: { done, counts, credits, etaSeconds, stopReason } }: {
   );
 }
 
-function useItems({ bulkId, counts }: BulkJob, state: 'completed' | 'failed') {
+function useItems(
+  { bulkId, counts }: BulkJob,
+  state: 'completed' | 'failed' | 'awaiting_approval',
+) {
+  const count = counts[state === 'awaiting_approval' ? 'awaiting' : state];
   return useQuery({
     // The items are read again when their number changes.
-    queryKey: ['bulk', bulkId, state, counts[state]],
+    queryKey: ['bulk', bulkId, state, count],
     queryFn: () =>
       unwrap(
         api.GET('/api/v1/studio/bulk/{bulkId}/items', {
@@ -136,6 +142,11 @@ function useItems({ bulkId, counts }: BulkJob, state: 'completed' | 'failed') {
       ),
     placeholderData: (last) => last,
   });
+}
+
+function Awaiting({ bulk }: { bulk: BulkJob }) {
+  const { data } = useItems(bulk, 'awaiting_approval');
+  return <AwaitingItems bulkId={bulk.bulkId} items={data?.data ?? []} />;
 }
 
 function Results({ bulk }: { bulk: BulkJob }) {

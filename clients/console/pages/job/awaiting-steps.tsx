@@ -59,11 +59,7 @@ function AwaitingStep({ job: { jobId, steps }, waiting }: { job: Job; waiting: A
   const { data } = useQuery(timelineQuery(jobId));
   const [chosen, setChosen] = useState<Record<string, number>>({});
   const body = readBody(data?.request, step);
-  // The request names the sources of which one output is chosen.
-  const content = JSON.stringify([...body.values()]);
-  const choices = takes.filter((source) =>
-    content.includes(JSON.stringify({ $from: source.step, output: 'chosen' })),
-  );
+  const choices = takes.filter((source) => source.chosen);
   const outputs = Object.fromEntries(
     choices.flatMap((source) => {
       const only = source.outputs.length === 1 ? source.outputs[0]?.output : undefined;

@@ -10,7 +10,10 @@ type Webhook = Schemas['ListedWebhook'];
 
 /** Columns that describe the delivery of a webhook. */
 export const deliveryColumns: readonly Column<Webhook>[] = [
-  { title: 'Event', cell: ({ event }) => event },
+  {
+    title: 'Event',
+    cell: ({ event, step }) => (step === null ? event : `${step} awaits approval`),
+  },
   { title: 'URL', cell: ({ url }) => <span className="url">{url}</span> },
   {
     title: 'State',
@@ -25,69 +28,80 @@ export const deliveryColumns: readonly Column<Webhook>[] = [
 const isFailing = ({ state, lastStatus, lastError }: Webhook): boolean =>
   state === 'delivering' && (lastStatus !== null || lastError !== null);
 
-const isGivenUp = ({ state }: Webhook): boolean => state === 'failed' || state === 'gone';
+const isFailed = (webhook: Webhook): boolean =>
+  isFailing(webhook) || webhook.state === 'failed' || webhook.state === 'gone';
 
-/** Webhooks to one address: the newest, and those that were not delivered, newest first. */
-interface Address {
+/** Result of the last attempt. */
+type LastAttempt = Pick<Webhook, 'lastStatus' | 'lastError' | 'nextAttemptAt' | 'state'>;
+
+/** Address that receives webhooks: a webhook endpoint, or the URL of requests. */
+export interface Address {
+  id: string;
   url: string;
-  newest: Webhook;
-  failing: readonly Webhook[];
+  about?: ReactNode;
+  health: string;
+  failingSince: string | null;
+  last: LastAttempt;
+  action: ReactNode;
 }
 
-/** Returns the button that delivers the webhooks of ended jobs again. */
-type RenderAction = (jobIds: readonly string[]) => ReactNode;
-
-const listAddressColumns = (renderAction: RenderAction): Column<Address>[] => [
-  { title: 'Address', cell: ({ url }) => <span className="url">{url}</span> },
+const addressColumns: readonly Column<Address>[] = [
   {
-    title: 'Health',
-    cell: ({ newest, failing }) => (
-      <State name={failing.length > 0 ? `${failing.length} failing` : newest.state} />
+    title: 'Address',
+    cell: ({ url, about }) => (
+      <>
+        <span className="url">{url}</span>
+        {about}
+      </>
     ),
   },
+  { title: 'Health', cell: ({ health }) => <State name={health} /> },
   {
     title: 'Failing since',
-    cell: ({ failing }) =>
-      failing
-        .slice(-1)
-        .map(({ jobId, createdAt }) => <RelativeTime key={jobId} time={createdAt} />),
+    cell: ({ failingSince }) => failingSince && <RelativeTime time={failingSince} />,
   },
-  { title: 'Last response', cell: ({ newest }) => <LastResponse {...newest} /> },
-  {
-    title: 'Action',
-    cell: ({ failing }) => {
-      const ended = failing.filter(({ event }) => event === 'ended');
-      return ended.length > 1 && renderAction(ended.map(({ jobId }) => jobId));
-    },
-  },
+  { title: 'Last response', cell: ({ last }) => <LastResponse {...last} /> },
+  { title: 'Action', cell: ({ action }) => action },
 ];
 
 interface AddressesProps {
   /** Latest webhooks, and those whose last attempt failed. */
   webhooks: readonly Webhook[];
-  renderAction: RenderAction;
+  /** Webhook endpoints, which come first. */
+  endpoints?: readonly Address[];
+  /** Returns the button that delivers the webhooks of ended jobs again. */
+  renderAction: (jobIds: readonly string[]) => ReactNode;
 }
 
-/** Shows each address with its health, the worst first, or nothing without webhooks. */
-export function Addresses({ webhooks, renderAction }: AddressesProps) {
+/** Shows each address with its health, the worst first, or nothing without any. */
+export function Addresses({ webhooks, endpoints = [], renderAction }: AddressesProps) {
   const newestFirst = webhooks.toSorted((one, other) => (one.jobId < other.jobId ? 1 : -1));
-  const byUrl = Map.groupBy(newestFirst, ({ url }) => url);
-  const addresses = [...byUrl].flatMap(([url, all]): Address[] => {
-    const failing = all.filter((webhook) => isFailing(webhook) || isGivenUp(webhook));
-    return all.slice(0, 1).map((newest) => ({ url, newest, failing }));
-  });
+  const addresses = [...Map.groupBy(newestFirst, ({ url }) => url)]
+    .map(([url, all]) => ({ url, all, failing: all.filter(isFailed) }))
+    .toSorted((one, other) => other.failing.length - one.failing.length)
+    .flatMap(({ url, all, failing }): Address[] => {
+      const ended = failing.filter(({ event }) => event === 'ended').map(({ jobId }) => jobId);
+      return all.slice(0, 1).map((last) => ({
+        id: url,
+        url,
+        health: failing.length > 0 ? `${failing.length} failing` : last.state,
+        failingSince: failing.at(-1)?.createdAt ?? null,
+        last,
+        action: ended.length > 1 && renderAction(ended),
+      }));
+    });
   return (
     <Panel
       title="Addresses"
-      columns={listAddressColumns(renderAction)}
-      items={addresses.toSorted((one, other) => other.failing.length - one.failing.length)}
-      rowId={({ url }) => url}
+      columns={addressColumns}
+      items={[...endpoints, ...addresses]}
+      rowId={({ id }) => id}
       error={null}
     />
   );
 }
 
-function LastResponse({ lastStatus, lastError, nextAttemptAt, state }: Webhook) {
+function LastResponse({ lastStatus, lastError, nextAttemptAt, state }: LastAttempt) {
   return (
     <>
       {lastStatus ?? lastError ?? '–'}

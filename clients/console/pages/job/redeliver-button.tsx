@@ -7,19 +7,24 @@ import { showToast } from '../../parts/toast.tsx';
 
 interface RedeliverButtonProps {
   jobIds: readonly string[];
+  /** Step whose webhook is delivered; by default, the webhook of the end of the job. */
+  step?: string | null;
   /** True while a job runs, which has no webhook to deliver again. */
   isRunning?: boolean;
+  /** Webhook endpoint that receives the webhooks; by default all of each job. */
+  endpointId?: string | null;
   children?: string;
 }
 
 /** Shows the button. Webhooks are delivered one after the other, oldest first. */
 export function RedeliverButton(props: RedeliverButtonProps) {
-  const { jobIds, isRunning = false, children = 'Redeliver' } = props;
+  const { jobIds, step, isRunning = false, endpointId, children = 'Redeliver' } = props;
   const client = useQueryClient();
   const { isPending, error, mutate } = useMutation({
     mutationFn: async () => {
       for (const jobId of jobIds.toReversed()) {
-        const params = { path: { jobId } };
+        const query = { ...(step && { step }), ...(endpointId && { endpointId }) };
+        const params = { path: { jobId }, query };
         await unwrap(api.POST('/api/v1/studio/jobs/{jobId}/webhook/redeliver', { params }));
       }
     },

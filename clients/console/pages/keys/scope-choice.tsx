@@ -15,7 +15,7 @@ const scopeTexts: Record<Scope, string> = {
   'files:delete': 'Delete files and results',
   'usage:read': 'Read credits and usage',
   'keys:read': 'List API keys',
-  'keys:write': 'Create and revoke API keys; manage the webhook secret and notices',
+  'keys:write': 'Create and revoke API keys; manage webhook endpoints, secret and notices',
 };
 const scopes = Object.keys(scopeTexts).filter((name): name is Scope => name in scopeTexts);
 

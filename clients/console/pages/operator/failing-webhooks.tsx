@@ -59,7 +59,7 @@ export function FailingWebhooks() {
         title="Webhooks whose last attempt failed"
         columns={columns}
         {...webhooks}
-        rowId={({ jobId, event }) => `${jobId} ${event}`}
+        rowId={({ jobId, event, step }) => `${jobId} ${event} ${step}`}
         empty="Every webhook was delivered"
         emptyHint="Addresses whose last attempt failed appear here, with a way to send all of theirs again."
       />

@@ -9,6 +9,7 @@ import { Panel } from '../../parts/panel.tsx';
 import type { Column } from '../../parts/table.tsx';
 import { Addresses, deliveryColumns } from '../job/delivery-columns.tsx';
 import { RedeliverButton } from '../job/redeliver-button.tsx';
+import { useEndpoints } from './endpoints.tsx';
 
 type Webhook = Schemas['ListedWebhook'];
 
@@ -35,15 +36,22 @@ const columns: Column<Webhook>[] = [
   ...deliveryColumns,
   {
     title: 'Action',
-    cell: ({ jobId, event, state }) =>
-      event === 'ended' && <RedeliverButton jobIds={[jobId]} isRunning={state === 'waiting'} />,
+    cell: ({ jobId, event, step, state, endpointId }) =>
+      event !== 'started' && (
+        <RedeliverButton
+          jobIds={[jobId]}
+          step={step}
+          isRunning={state === 'waiting'}
+          endpointId={endpointId}
+        />
+      ),
   },
 ];
 
 type Filter = (typeof filterOptions)[number][0];
 
-const idOf = ({ jobId, event }: Webhook): string =>
-  event === 'ended' ? jobId : `${jobId}-${event}`;
+const idOf = ({ jobId, event, step, endpointId }: Webhook): string =>
+  [jobId, event === 'ended' ? null : event, step, endpointId].filter(Boolean).join('-');
 
 function useWebhooks(state: Filter) {
   return usePages({
@@ -57,8 +65,11 @@ function useWebhooks(state: Filter) {
   });
 }
 
-/** Shows the webhooks of jobs, with a filter by delivery state. */
-export function Deliveries() {
+/**
+ * Shows the addresses of webhooks, and the webhooks of jobs with a filter by delivery state. `denial`
+ * is the reason why the user may not see the webhook endpoints, or null.
+ */
+export function Deliveries({ denial }: { denial: string | null }) {
   const [filter, setFilter] = useState<Filter>('');
   const webhooks = useWebhooks(filter);
   const failing = useWebhooks('failing');
@@ -67,7 +78,10 @@ export function Deliveries() {
   return (
     <>
       <Addresses
-        webhooks={[...new Map(all.map((item) => [idOf(item), item])).values()]}
+        endpoints={useEndpoints(denial)}
+        webhooks={[...new Map(all.map((item) => [idOf(item), item])).values()].filter(
+          ({ endpointId }) => endpointId === null,
+        )}
         renderAction={(jobIds) => (
           <RedeliverButton jobIds={jobIds}>{`Redeliver all ${jobIds.length}`}</RedeliverButton>
         )}
@@ -80,7 +94,8 @@ export function Deliveries() {
         empty={filter === '' ? 'No webhooks yet' : 'No deliveries match'}
         emptyHint={
           <>
-            Jobs whose request has a <code>webhookUrl</code> send a webhook when they end.
+            Jobs send a webhook to the <code>webhookUrl</code> of their request or, without one, to
+            each endpoint that chose the event.
           </>
         }
       >

@@ -63,7 +63,7 @@ function NoticeSettings({ settings }: { settings: Settings }) {
     >
       <TextField
         label="URL"
-        hint="https; leave empty for no notices"
+        hint="https; leave empty to notify endpoints"
         type="url"
         maxLength={2048}
         placeholder="https://shop.example/hooks/credits"

@@ -22,8 +22,8 @@ export function SigningSecret({ denial }: { denial: string | null }) {
     <section className="card stack">
       <h2>Signing secret</h2>
       <p className="dim">
-        Webhooks are signed as specified by Standard Webhooks. Verify the signature of each webhook
-        with this secret.
+        Webhooks that no endpoint receives are signed with this secret, as specified by Standard
+        Webhooks.
       </p>
       {data && (
         <>

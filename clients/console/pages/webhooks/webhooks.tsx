@@ -1,7 +1,8 @@
-/** Webhooks page: deliveries, the signing secret, a test, and account notices. */
+/** Webhooks page: endpoints, deliveries, the signing secret, a test, and account notices. */
 import { useSessionKey, type SessionKey } from '../../gateway/session.ts';
 import { Empty } from '../../parts/states.tsx';
 import { Deliveries } from './deliveries.tsx';
+import { NewEndpoint } from './endpoints.tsx';
 import { Notices } from './notices.tsx';
 import { SigningSecret } from './signing-secret.tsx';
 import { TestWebhook } from './test-webhook.tsx';
@@ -15,9 +16,14 @@ export default function Webhooks() {
     <>
       <div className="head">
         <h1>Webhooks</h1>
+        <NewEndpoint denial={settingsDenial} />
       </div>
       <div className="stack">
-        {readDenial ? <Empty title="Deliveries">{readDenial}</Empty> : <Deliveries />}
+        {readDenial ? (
+          <Empty title="Deliveries">{readDenial}</Empty>
+        ) : (
+          <Deliveries denial={settingsDenial} />
+        )}
         <div className="halves">
           <SigningSecret denial={settingsDenial} />
           <TestWebhook denial={settingsDenial} />

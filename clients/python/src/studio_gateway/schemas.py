@@ -279,6 +279,23 @@ class StepRejected(TypedDict):
     reason: NotRequired[str]
 
 
+class ItemsApproved(TypedDict):
+    decision: Literal['approve']
+    outputs: NotRequired[dict[str, int]]
+    body: NotRequired[dict[str, Any]]
+    items: Literal['all'] | list[str | int]
+    awaitingBefore: NotRequired[str]
+    step: NotRequired[str]
+
+
+class ItemsRejected(TypedDict):
+    decision: Literal['reject']
+    reason: NotRequired[str]
+    items: Literal['all'] | list[str | int]
+    awaitingBefore: NotRequired[str]
+    step: NotRequired[str]
+
+
 class KeyLimit(TypedDict):
     credits: float
     per: Literal['day', 'week', 'month', 'total']
@@ -291,7 +308,7 @@ class JobProgress(TypedDict):
 
 
 class JobError(TypedDict):
-    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'BULK_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'CHAT_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'BULK_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'NOT_AWAITING', 'ALREADY_DECIDED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'JOBS_MAX_REACHED', 'BULK_LIMIT_REACHED', 'WINDOW_EXHAUSTED', 'PRICE_LIMIT_EXCEEDED', 'SKIPPED', 'APPROVAL_REJECTED', 'APPROVAL_TIMEOUT', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'WEBHOOK_ENDPOINT_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'BULK_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'CHAT_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'BULK_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'NOT_AWAITING', 'ALREADY_DECIDED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'JOBS_MAX_REACHED', 'BULK_LIMIT_REACHED', 'WINDOW_EXHAUSTED', 'PRICE_LIMIT_EXCEEDED', 'SKIPPED', 'APPROVAL_REJECTED', 'APPROVAL_TIMEOUT', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
     message: str
     retryable: bool
 
@@ -335,6 +352,7 @@ class AwaitingStepTakeOutput(TypedDict):
 
 class AwaitingStepTake(TypedDict):
     step: str
+    chosen: bool
     outputs: list[AwaitingStepTakeOutput]
 
 
@@ -596,6 +614,7 @@ class BulkJobCounts(TypedDict):
     total: int
     waiting: int
     running: int
+    awaiting: int
     completed: int
     failed: int
     canceled: int
@@ -644,6 +663,7 @@ class BulkEstimateUs(TypedDict):
 
 class BulkEstimate(TypedDict):
     credits: float
+    creditsBeforeApproval: NotRequired[float]
     items: int
     invalid: int
     invalidItems: list[BulkEstimateInvalidItem]
@@ -652,21 +672,6 @@ class BulkEstimate(TypedDict):
 
 class BulkItemError(JobError):
     pass
-
-
-class BulkItem(TypedDict):
-    index: int
-    id: str | None
-    use: str
-    state: Literal['waiting', 'running', 'completed', 'failed', 'canceled']
-    round: int
-    jobId: str | None
-    price: float
-    credits: float
-    data: dict[str, Any] | None
-    error: BulkItemError | None
-    startedAt: str | None
-    endedAt: str | None
 
 
 class BulkResultError(JobError):
@@ -678,11 +683,24 @@ class BulkResult(TypedDict):
     index: int
     round: int
     jobId: str | None
-    status: Literal['waiting', 'running', 'completed', 'failed', 'canceled']
+    status: Literal['waiting', 'running', 'awaiting_approval', 'completed', 'failed', 'canceled']
     credits: float
     data: dict[str, Any] | None
     error: BulkResultError | None
     cursor: str
+
+
+class DecidedItemError(TypedDict):
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'WEBHOOK_ENDPOINT_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'BULK_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'CHAT_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'BULK_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'NOT_AWAITING', 'ALREADY_DECIDED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'JOBS_MAX_REACHED', 'BULK_LIMIT_REACHED', 'WINDOW_EXHAUSTED', 'PRICE_LIMIT_EXCEEDED', 'SKIPPED', 'APPROVAL_REJECTED', 'APPROVAL_TIMEOUT', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    message: str
+
+
+class DecidedItem(TypedDict):
+    index: int
+    id: str | None
+    jobId: str | None
+    replayed: bool
+    error: DecidedItemError | None
 
 
 class WebhookDelivery(TypedDict):
@@ -697,7 +715,9 @@ class WebhookDelivery(TypedDict):
 
 class ListedWebhook(TypedDict):
     jobId: str
-    event: Literal['started', 'ended']
+    event: Literal['started', 'awaiting_approval', 'ended']
+    step: str | None
+    endpointId: str | None
     url: str
     state: Literal['waiting', 'delivering', 'delivered', 'gone', 'failed']
     attempts: int
@@ -716,6 +736,22 @@ class WebhookTest(TypedDict):
     durationMs: int | None
     headers: dict[str, str]
     body: str
+
+
+class WebhookEndpoint(TypedDict):
+    endpointId: str
+    url: str
+    events: list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]
+    description: str
+    paused: bool
+    delivered: int
+    failed: int
+    lastStatus: int | None
+    lastError: str | None
+    lastDeliveredAt: str | None
+    createdAt: str
+    updatedAt: str
+    failingSince: str | None
 
 
 class OpenAIImagesDatum(TypedDict):
@@ -898,6 +934,7 @@ class AwaitingStepOutputTakeOutput(AwaitingStepTakeOutput):
 
 class AwaitingStepOutputTake(TypedDict):
     step: str
+    chosen: bool
     outputs: list[AwaitingStepOutputTakeOutput]
 
 
@@ -2081,7 +2118,7 @@ ImageGenerateRequest = TypedDict(
         'imageUrls': NotRequired[str | list[str]],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2119,7 +2156,7 @@ ImageEditRequest = TypedDict(
         'maskArea': NotRequired[Literal['white', 'transparent']],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2150,7 +2187,7 @@ ImageUpscaleRequest = TypedDict(
         'persistToStorage': NotRequired[bool],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2185,7 +2222,7 @@ ImageRemoveBackgroundRequest = TypedDict(
         'persistToStorage': NotRequired[bool],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2219,7 +2256,7 @@ ImageBatchRequest = TypedDict(
         'service': NotRequired[str],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2270,7 +2307,7 @@ VideoGenerateRequest = TypedDict(
         'negativePrompt': NotRequired[str],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2301,7 +2338,7 @@ VideoUpscaleRequest = TypedDict(
         'videoUrl': str,
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2335,7 +2372,7 @@ VideoMergeRequest = TypedDict(
         'audioMode': NotRequired[Literal['replace', 'mix']],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2359,7 +2396,7 @@ VoiceoverGenerateRequest = TypedDict(
         'similarityBoost': NotRequired[float],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2400,7 +2437,7 @@ DialogueGenerateRequest = TypedDict(
         'similarityBoost': NotRequired[float],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2446,7 +2483,7 @@ MusicPlanRequest = TypedDict(
         'model_id': NotRequired[Literal['music_v1']],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2469,7 +2506,7 @@ MusicGenerateRequest = TypedDict(
         'mode': NotRequired[Literal['full', 'audio-only']],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2507,7 +2544,7 @@ SfxGenerateRequest = TypedDict(
         'loop': NotRequired[bool],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2537,7 +2574,7 @@ AudioTranscribeRequest = TypedDict(
         'fileName': NotRequired[str],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2599,7 +2636,7 @@ ResumePipelineRequest = TypedDict(
         'maxCredits': NotRequired[float],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -2801,11 +2838,7 @@ class GetBulkAnswer(TypedDict):
     data: BulkJob
 
 
-class ListBulkItemsAnswer(TypedDict):
-    success: Literal[True]
-    data: list[BulkItem]
-    hasMore: bool
-    nextCursor: str | None
+DecideBulkItemsRequest: TypeAlias = ItemsApproved | ItemsRejected
 
 
 class CancelBulkRequest(TypedDict):
@@ -2856,6 +2889,84 @@ class TestWebhookRequest(ChatRequestUserMessagesVideoUrlContentVideoUrl):
 class TestWebhookAnswer(TypedDict):
     success: Literal[True]
     data: WebhookTest
+
+
+class ListWebhookEndpointsAnswer(TypedDict):
+    success: Literal[True]
+    data: list[WebhookEndpoint]
+
+
+class CreateWebhookEndpointRequest(TypedDict):
+    url: str
+    events: list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]
+    description: NotRequired[str]
+    paused: NotRequired[bool]
+
+
+class CreateWebhookEndpointAnswerData(TypedDict):
+    endpointId: str
+    url: str
+    events: list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]
+    description: str
+    paused: bool
+    delivered: int
+    failed: int
+    lastStatus: int | None
+    lastError: str | None
+    lastDeliveredAt: str | None
+    createdAt: str
+    updatedAt: str
+    failingSince: str | None
+    secret: str
+
+
+class CreateWebhookEndpointAnswer(TypedDict):
+    success: Literal[True]
+    data: CreateWebhookEndpointAnswerData
+
+
+class GetWebhookEndpointAnswer(TypedDict):
+    success: Literal[True]
+    data: WebhookEndpoint
+
+
+class UpdateWebhookEndpointRequest(TypedDict):
+    url: NotRequired[str]
+    events: NotRequired[list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]]
+    description: NotRequired[str]
+    paused: NotRequired[bool]
+
+
+class UpdateWebhookEndpointAnswer(GetWebhookEndpointAnswer):
+    pass
+
+
+class DeleteWebhookEndpointAnswer(TypedDict):
+    success: Literal[True]
+    endpointId: str
+
+
+class RotateWebhookEndpointSecretRequest(TypedDict):
+    overlapSeconds: NotRequired[int]
+
+
+class RotateWebhookEndpointSecretAnswerReplacedItem(TypedDict):
+    generation: int
+    retiresAt: str
+
+
+class RotateWebhookEndpointSecretAnswer(TypedDict):
+    secret: str
+    generation: int
+    replaced: list[RotateWebhookEndpointSecretAnswerReplacedItem]
+
+
+class TestWebhookEndpointAnswer(TestWebhookAnswer):
+    pass
+
+
+class ReplayWebhookEndpointRequest(TypedDict):
+    since: str
 
 
 class CreateResponseRequestUserInputInputTextContent(TypedDict):
@@ -3528,9 +3639,8 @@ class ListVideosAnswer(TypedDict):
     has_more: bool
 
 
-class GetWebhookSecretAnswerReplacedItem(TypedDict):
-    generation: int
-    retiresAt: str
+class GetWebhookSecretAnswerReplacedItem(RotateWebhookEndpointSecretAnswerReplacedItem):
+    pass
 
 
 class GetWebhookSecretAnswer(TypedDict):
@@ -3539,11 +3649,11 @@ class GetWebhookSecretAnswer(TypedDict):
     replaced: list[GetWebhookSecretAnswerReplacedItem]
 
 
-class RotateWebhookSecretRequest(TypedDict):
-    overlapSeconds: NotRequired[int]
+class RotateWebhookSecretRequest(RotateWebhookEndpointSecretRequest):
+    pass
 
 
-class RotateWebhookSecretAnswerReplacedItem(GetWebhookSecretAnswerReplacedItem):
+class RotateWebhookSecretAnswerReplacedItem(RotateWebhookEndpointSecretAnswerReplacedItem):
     pass
 
 
@@ -3892,7 +4002,7 @@ class BulkResultFields(TypedDict):
     index: int
     round: int
     jobId: str | None
-    status: Literal['waiting', 'running', 'completed', 'failed', 'canceled']
+    status: Literal['waiting', 'running', 'awaiting_approval', 'completed', 'failed', 'canceled']
     credits: float
     error: BulkResultFieldsError | None
     cursor: str
@@ -4060,9 +4170,33 @@ class JobTimeline(TypedDict):
     steps: list[JobStep]
 
 
+class BulkItem(TypedDict):
+    index: int
+    id: str | None
+    use: str
+    state: Literal['waiting', 'running', 'awaiting_approval', 'completed', 'failed', 'canceled']
+    round: int
+    jobId: str | None
+    price: float
+    credits: float
+    awaiting: list[AwaitingStepOutput]
+    data: dict[str, Any] | None
+    error: BulkItemError | None
+    startedAt: str | None
+    endedAt: str | None
+
+
+class BulkDecisions(TypedDict):
+    decided: int
+    remaining: int
+    items: list[DecidedItem]
+
+
 class Webhook(TypedDict):
     jobId: str
-    event: Literal['started', 'ended']
+    event: Literal['started', 'awaiting_approval', 'ended']
+    step: str | None
+    endpointId: str | None
     url: str
     state: Literal['waiting', 'delivering', 'delivered', 'gone', 'failed']
     attempts: int
@@ -4191,7 +4325,7 @@ PipelineRequest = TypedDict(
         'maxCredits': NotRequired[float],
         'async': NotRequired[bool],
         'webhookUrl': NotRequired[str],
-        'webhookEvents': NotRequired[list[Literal['started', 'completed', 'failed', 'canceled']]],
+        'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
     },
 )
@@ -4227,6 +4361,18 @@ class DecideStepAnswer(GetJobAnswer):
 
 class CancelJobAnswer(GetJobAnswer):
     pass
+
+
+class ListBulkItemsAnswer(TypedDict):
+    success: Literal[True]
+    data: list[BulkItem]
+    hasMore: bool
+    nextCursor: str | None
+
+
+class DecideBulkItemsAnswer(TypedDict):
+    success: Literal[True]
+    data: BulkDecisions
 
 
 class GetJobWebhookAnswer(TypedDict):
