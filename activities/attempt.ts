@@ -85,18 +85,19 @@ interface AttemptOptions {
    * heartbeat also contains the start time of the attempt.
    */
   detail?: { provider: string; providerLimitSeconds?: number };
+  heartbeatMs?: number;
 }
 
 /** Runs one attempt with heartbeats. @throws ApplicationFailure */
 export async function attempt<Outcome>(
   run: () => Promise<Outcome>,
-  { submitAttemptsMax = Infinity, detail }: AttemptOptions = {},
+  { submitAttemptsMax = Infinity, detail, heartbeatMs = heartbeatIntervalMs }: AttemptOptions = {},
 ): Promise<Outcome> {
   const context = Context.current();
   const since = new Date().toISOString();
   const heartbeats = setInterval(
     () => context.heartbeat(detail && { ...detail, since }),
-    heartbeatIntervalMs,
+    heartbeatMs,
   );
   try {
     return await run();

@@ -12,7 +12,14 @@ import { recordChat, observeUpstreams, type AnsweringChat } from '../chat/chat-t
 import { ChatCheckpoints } from '../chat/chat-checkpoints.ts';
 import type { ChatEstimate, ChatOrder } from '../chat/orders.ts';
 import { createCandidatesDraft, type CandidatesDraft } from '../chat/candidates.ts';
-import type { ChatClaim, ChatLedger, ChatReserve } from '../chat/chat-ledger.ts';
+import type {
+  ChatClaim,
+  ChatLedger,
+  ChatReserve,
+  ChatReserveResult,
+  ChatSettle,
+} from '../chat/chat-ledger.ts';
+import type { ChatRunParts } from '../chat/chat-run.ts';
 import { calculateChatPrice } from '../chat/bill.ts';
 import { estimateInput } from '../chat/input-count.ts';
 import { createUpstreams } from '../chat/upstreams.ts';
@@ -26,6 +33,17 @@ interface ChatIdentity {
    * other request has taken over the claim.
    */
   claim: ChatClaim | null;
+}
+
+/** Id and candidates of a run, and its checkpoints; by default those of the process. */
+type BegunRun = Pick<ChatRunParts, 'id' | 'candidates'> &
+  Partial<Pick<ChatRunParts, 'checkpoints'>>;
+
+/** Chat whose credits are reserved, and the function that settles it. */
+interface ReservedChat {
+  id: string;
+  reservedMicro: number;
+  settle: (settlement: ChatSettle) => Promise<number>;
 }
 
 interface ChatDeps {
@@ -51,6 +69,18 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
   const draftCandidates = ({ models, body, stream, maxTokens }: ChatOrder): CandidatesDraft =>
     createCandidatesDraft(models, { body, stream, maxTokens, input: estimateInput(body) }, context);
 
+  const begin = (order: ChatOrder, run: BegunRun): AnsweringChat =>
+    recordChat({
+      ...order,
+      usdPerCredit,
+      checkpoints,
+      answerTimeoutMs: config.CHAT_ANSWER_TIMEOUT_MS,
+      metrics: telemetry.metrics,
+      logger,
+      priceMarkup: config.CHAT_PRICE_MARKUP,
+      ...run,
+    });
+
   return {
     /**
      * Checks a chat request and reserves its credits.
@@ -63,18 +93,11 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
       const ttlMs = config.CHAT_RESERVATION_TTL_MS;
       const reservation = buildReservation(order, { ...identity, ttlMs }, candidates);
       const reservedMicro = await reserve(ledger, reservation);
-      return recordChat({
-        ...order,
-        id: identity.id,
-        candidates: candidates.limitTo(reservedMicro),
-        usdPerCredit,
-        checkpoints,
-        answerTimeoutMs: config.CHAT_ANSWER_TIMEOUT_MS,
-        metrics: telemetry.metrics,
-        logger,
-        priceMarkup: config.CHAT_PRICE_MARKUP,
-      });
+      return begin(order, { id: identity.id, candidates: candidates.limitTo(reservedMicro) });
     },
+    ...createJobChats({ ledger, checkpoints, draftCandidates, begin }),
+    /** Checks that the models support a request. @throws GatewayError like `open`, before it reserves */
+    check: (order: ChatOrder): void => void draftCandidates(order),
     /**
      * Estimates the price of a chat.
      * @throws GatewayError UNSUPPORTED_PARAMETER, SERVICE_UNAVAILABLE
@@ -98,6 +121,45 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
   };
 }
 export type ChatService = ReturnType<typeof createChat>;
+
+interface JobChatDeps extends Pick<ChatDeps, 'ledger'> {
+  checkpoints: ChatCheckpoints;
+  draftCandidates: (order: ChatOrder) => CandidatesDraft;
+  begin: (order: ChatOrder, run: BegunRun) => AnsweringChat;
+}
+
+/** Creates the functions of chats that jobs reserve and settle. */
+function createJobChats({ ledger, checkpoints, draftCandidates, begin }: JobChatDeps) {
+  return {
+    /** Reserves the credits of a chat job, and stores the job. A repeat changes nothing. */
+    reserveJob: (
+      order: ChatOrder,
+      { id, ttlMs, job }: { id: string; ttlMs: number; job: NonNullable<ChatReserve['job']> },
+    ): Promise<ChatReserveResult> => {
+      const identity = { id, claim: null, ttlMs };
+      return ledger.reserve({ ...buildReservation(order, identity, draftCandidates(order)), job });
+    },
+    /**
+     * Begins the answer of a chat whose credits are reserved, and that its caller settles: `settle`
+     * receives the settlement when the answer ends, and returns the micro-credits that it charges.
+     */
+    answerReserved(order: ChatOrder, { id, reservedMicro, settle }: ReservedChat): AnsweringChat {
+      const candidates = draftCandidates(order).limitTo(reservedMicro);
+      return begin(order, {
+        id,
+        candidates,
+        checkpoints: {
+          add: (chat) => checkpoints.add(chat),
+          advanceCheckpoint: (chat) => checkpoints.advanceCheckpoint(chat),
+          settle: (chat, settlement) => {
+            checkpoints.stop(chat);
+            return settle(settlement);
+          },
+        },
+      });
+    },
+  };
+}
 
 /** Reserves the credits of a chat. Returns the reserved micro-credits. */
 async function reserve(ledger: ChatLedger, reservation: ChatReserve): Promise<number> {

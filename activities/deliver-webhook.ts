@@ -9,7 +9,7 @@ import { isId } from '../domain/ids.ts';
 import { isoTime } from '../domain/json.ts';
 import type { Metrics } from '../platform/metrics.ts';
 import type { Outbound } from '../platform/outbound.ts';
-import { readSubjectId } from '../domain/job-contract.ts';
+import { chatJobType, readSubjectId } from '../domain/job-contract.ts';
 import type { JobRecord } from '../domain/job-record.ts';
 import { parseRetryAfter } from '../providers/error-responses.ts';
 import type { AccountNotices } from '../webhooks/notices.ts';
@@ -119,7 +119,7 @@ async function readEvent(
   const waitsSinceMs = stepId === null ? null : job.approvals?.[stepId]?.sinceMs;
   const timeMs = waitsSinceMs ?? (isEnd ? job.completedAtMs : job.startedAtMs) ?? Date.now();
   return {
-    type: `studio.job.${isEnd ? job.status : event}`,
+    type: `${job.type === chatJobType ? 'chat' : 'studio.job'}.${isEnd ? job.status : event}`,
     timestamp: isoTime(timeMs),
     data: await deps.showJob(job),
   };

@@ -10,7 +10,15 @@ import { adopt } from './adopt.ts';
 import { advance } from './advance.ts';
 import { assemble, type AssemblyInput } from './assemble.ts';
 import { attempt, attemptInSlot, type ProviderCallDeps } from './attempt.ts';
+import {
+  answerChat,
+  reserveChat,
+  settleChat,
+  type ChatToAnswer,
+  type ChatToSettle,
+} from './answer-chat.ts';
 import { awaitResume } from './await-resume.ts';
+import type { ChatService } from './chat.ts';
 import { cancel } from './cancel.ts';
 import { completeStep, type StepToComplete } from './complete-step.ts';
 import { charge, type DeliveredJob, release } from './settle.ts';
@@ -54,12 +62,17 @@ export type CallActivities = ReturnType<typeof createCallActivities>;
 interface ActivityOptions {
   config: Config;
   client: Client;
+  /** Answers chat jobs. */
+  chat: ChatService;
   /** Returns the representation of a job in API responses. */
   showJob: DeliveryDeps['showJob'];
 }
 
 /** Creates all activities. */
-export function createActivities(services: Services, { config, client, showJob }: ActivityOptions) {
+export function createActivities(
+  services: Services,
+  { config, client, chat, showJob }: ActivityOptions,
+) {
   const { webhookRelay } = createRelays(services, client, config);
   const jobOverview = createJobOverview(services.pool);
   const actionDeps = { ...services, config, client, jobOverview, webhookRelay };
@@ -71,6 +84,9 @@ export function createActivities(services: Services, { config, client, showJob }
     recordApproval: (event: ApprovalEvent) =>
       recordApproval({ ...services, publicBaseUrl: publicBaseUrl(config) }, event),
     assemble: (task: AssemblyInput) => assemble(services, task),
+    reserveChat: (plan: JobPlan) => reserveChat({ ...services, chat }, plan),
+    answerChat: (task: ChatToAnswer) => answerChat({ ...services, chat }, task),
+    settleChat: (task: ChatToSettle) => settleChat(services, task),
     charge: (job: DeliveredJob) => charge(services, job),
     release: (job: UndeliveredJob) => release(services, job),
     markVerifying: (jobId: string) => markVerifying(services, jobId),

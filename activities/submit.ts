@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto';
 import pRetry, { type Options } from 'p-retry';
 import type { CallInput } from '../domain/job-plan.ts';
 import { isDatabaseUnavailable } from '../platform/database.ts';
-import type { CallIds } from '../providers/call-records.ts';
+import type { BeginResult, CallAttempt, CallIds, CallRecords } from '../providers/call-records.ts';
 import { ProviderFailure, type FailureKind } from '../domain/provider-failure.ts';
 import type { SubmitResult } from '../providers/provider.ts';
 import { toStorageReference } from '../storage/inputs/inputs.ts';
@@ -21,7 +21,7 @@ export type SubmitOutcome = AcceptedOutcome | { kind: 'paused' };
 const recordIntervalMs = 4000;
 
 /** Retry options of database writes, which are retried while the database is unavailable. */
-const databaseRetries = {
+export const databaseRetries = {
   retries: Infinity,
   minTimeout: 100,
   maxTimeout: 2000,
@@ -50,16 +50,45 @@ export async function submit(deps: ProviderCallDeps, task: CallInput): Promise<S
     providerEndpoint: route.providerEndpoint,
     senderId,
   };
-  const beginResult = await waitUntilDecided(() =>
-    pRetry(() => deps.records.begin(callAttempt), retriesBeforeSend),
-  ).catch((error: unknown) => {
-    deps.records.noteUnsent(callAttempt);
-    throw error;
-  });
+  const beginResult = await beginCall(deps.records, callAttempt);
   if (beginResult?.verdict === 'send') return sendAndRecord(deps, signedTask, senderId);
   if (beginResult?.verdict === 'paused') return { kind: 'paused' };
   if (beginResult?.verdict === 'settled') throw alreadySettledFailure();
   return outcomeFromRecord(deps, task, beginResult);
+}
+
+/**
+ * Decides whether an attempt may send a call, and records that it begins. Waits while another attempt
+ * sends the call.
+ */
+export async function beginCall(
+  records: CallRecords,
+  callAttempt: CallAttempt & { senderId: string },
+): Promise<BeginResult | null> {
+  try {
+    return await waitUntilDecided(() =>
+      pRetry(() => records.begin(callAttempt), retriesBeforeSend),
+    );
+  } catch (error) {
+    records.noteUnsent(callAttempt);
+    throw error;
+  }
+}
+
+/** Records, while a call is being sent, that its attempt is still running. */
+export async function whileRecorded<Outcome>(
+  records: CallRecords,
+  call: CallIds,
+  run: () => Promise<Outcome>,
+): Promise<Outcome> {
+  const recordTimer = setInterval(() => {
+    records.markRunning(call).catch(() => {});
+  }, recordIntervalMs);
+  try {
+    return await run();
+  } finally {
+    clearInterval(recordTimer);
+  }
 }
 
 /**
@@ -80,18 +109,13 @@ async function sendAndRecord(
   task: CallInput,
   senderId: string,
 ): Promise<SubmitOutcome> {
-  const recordTimer = setInterval(() => {
-    deps.records.markRunning(getCallIds(task)).catch(() => {});
-  }, recordIntervalMs);
-  try {
+  return whileRecorded(deps.records, getCallIds(task), async () => {
     const submitResult = await send(deps, task, senderId);
-    if (submitResult.kind === 'result') return await storeImmediateResult(deps, task, submitResult);
+    if (submitResult.kind === 'result') return storeImmediateResult(deps, task, submitResult);
     const { operation } = submitResult;
     await record(deps, task, (call) => deps.records.markAccepted({ ...call, operation }));
     return submitResult;
-  } finally {
-    clearInterval(recordTimer);
-  }
+  });
 }
 
 /** Stores a result that the provider returned in its response to the submit. */

@@ -70,6 +70,12 @@ export class ChatCheckpoints {
     return promise;
   }
 
+  /** Records no more progress of a chat, which its job settles. */
+  stop(chat: CheckpointedChat): void {
+    clearTimeout(this.#timers.get(chat));
+    this.#remove(chat);
+  }
+
   /** Returns a promise that resolves when no chat is running. */
   waitUntilIdle(): Promise<void> {
     if (this.#timers.size === 0) return Promise.resolve();

@@ -11,7 +11,8 @@ import { sql } from 'slonik';
 import { assert, type ErrorCode } from '../domain/errors.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 import type { Metrics } from '../platform/metrics.ts';
-import { createApplyOperation } from '../ledger/ledger.ts';
+import { createApplyOperation, type Reservation, type Settlement } from '../ledger/ledger.ts';
+import { asJson } from '../domain/json.ts';
 import { createBatcher } from '../platform/batch.ts';
 
 /** Claim of an Idempotency-Key. `holder` identifies the request that holds the claim. */
@@ -61,13 +62,17 @@ export interface ChatReserve extends ReserveAmounts {
     requestId: string;
     metadata?: Record<string, string>;
   };
+  /** Job whose row is inserted in the same transaction; absent if no workflow runs the chat. */
+  job?: Reservation['job'];
 }
 
 /** Result of a reservation. `amount`: the reserved micro-credits. */
+export type ChatReserveResult = z.infer<typeof chatReserveResult>;
 const chatReserveResult = z.discriminatedUnion('verdict', [
   z.object({
     verdict: z.literal('reserved'),
     amount: z.number(),
+    state: z.enum(['reserved', 'charged', 'released']),
     balance,
   }),
   insufficientCredits,
@@ -100,6 +105,8 @@ export interface ChatSettle {
   /** Code of the error with which the chat failed. */
   errorCode?: ErrorCode;
   servedBy: ServedBy;
+  /** End of the chat's job, which is stored in the same transaction. */
+  job?: Settlement['job'];
 }
 
 /** Model and provider that were called most recently for a chat. */
@@ -122,12 +129,14 @@ const sweptChat = z.object({ id: z.string(), state: z.string(), charged: z.numbe
 
 /** Ledger of chats. */
 export interface ChatLedger {
-  reserve: (reserve: ChatReserve) => Promise<z.infer<typeof chatReserveResult>>;
+  reserve: (reserve: ChatReserve) => Promise<ChatReserveResult>;
   /** Returns the micro-credits that `reserve` would reserve now; if it rejects, the minimum. */
   price: (holder: Holder, amounts: ReserveAmounts) => Promise<number>;
   settle: (settle: ChatSettle) => Promise<SettleResult>;
   /** Records a chat's progress and extends its reservation. Concurrent calls share a statement. */
   checkpoint: (progress: ChatProgress) => Promise<void>;
+  /** Builds the settlement of a chat from its last checkpoint, because its process crashed. */
+  readCheckpoint: (id: string) => Promise<Omit<ChatSettle, 'id' | 'organizationId'>>;
   /** Settles the chats of crashed processes, based on their last checkpoints. */
   sweep: (terms: ChatSweep) => Promise<readonly z.infer<typeof sweptChat>[]>;
 }
@@ -147,6 +156,12 @@ export interface ChatSweep {
 }
 
 const priceRow = z.object({ price: z.number() });
+const checkpointRow = z.object({
+  amountMicro: z.number(),
+  inputTokens: z.number(),
+  outputTokens: z.number(),
+  servedBy: z.object({ model: z.string(), provider: z.string() }),
+});
 const sweepCountMax = 100;
 
 /** Creates the chat ledger. Command-line tools pass no `metrics`. */
@@ -168,7 +183,7 @@ export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLed
     },
   });
   return {
-    reserve: ({ id, organizationId, ttlMs, chat, claim, ...amounts }) =>
+    reserve: ({ id, organizationId, ttlMs, chat, claim, job, ...amounts }) =>
       applyOperation(
         {
           verb: 'reserve',
@@ -178,6 +193,7 @@ export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLed
           ttlMs,
           chat,
           ...(claim && { claim: { ...claim } }),
+          ...(job && { job: asJson(job) }),
         },
         chatReserveResult,
       ),
@@ -187,17 +203,34 @@ export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLed
         FROM account a, LATERAL (SELECT (decide_reserve(a, NULL,
           ${sql.jsonb(toReserveFields(amounts))}, key_budget(${keyId}))).answer) AS decided
         WHERE organization_id = ${organizationId}`),
-    async settle({ amountMicro, servedBy, ...rest }) {
+    async settle({ amountMicro, servedBy, job, ...rest }) {
       assert(
         Number.isSafeInteger(amountMicro) && amountMicro >= 0,
         'the charge must be a non-negative integer',
       );
       return applyOperation(
-        { verb: 'settle', amount: amountMicro, ...servedBy, ...rest },
+        {
+          verb: 'settle',
+          amount: amountMicro,
+          ...servedBy,
+          ...rest,
+          ...(job && { job: asJson(job) }),
+        },
         settleResult,
       );
     },
     checkpoint: async (progress) => void (await checkpoint(progress)),
+    async readCheckpoint(id) {
+      const progress = await pool.one(sql.type(checkpointRow)`
+        SELECT checkpoint_micro AS "amountMicro", input_tokens AS "inputTokens", output_tokens AS "outputTokens",
+          jsonb_build_object('model', model, 'provider', provider) AS "servedBy"
+        FROM reservation WHERE id = ${id}`);
+      const reason = 'CHAT_LOST';
+      if (progress.amountMicro > 0)
+        return { ...progress, to: 'charged', countedBy: 'gateway', reason };
+      const none = { inputTokens: 0, outputTokens: 0, countedBy: null };
+      return { ...progress, ...none, to: 'released', reason };
+    },
     sweep: (terms) => sweep(pool, terms),
   };
 }
@@ -223,7 +256,7 @@ async function sweep(
   // the first time since the chat recorded progress or an outage ended.
   await pool.query(command`UPDATE reservation
     SET owner_missing_at = now(), expires_at = now() + ${gracePeriod}
-    WHERE state = 'reserved' AND kind = 'chat' AND expires_at < now()
+    WHERE state = 'reserved' AND kind = 'chat' AND id NOT LIKE 'job\\_%' AND expires_at < now()
       AND (owner_missing_at + ${gracePeriod} IS DISTINCT FROM expires_at
         OR expires_at < now() - ${outageMin})`);
   return pool.any(sql.type(sweptChat)`SELECT id, state, charged FROM chat_sweep(${sweepCountMax})`);

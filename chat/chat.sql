@@ -16,7 +16,7 @@ CREATE FUNCTION chat_checkpoint(progress jsonb) RETURNS void LANGUAGE sql AS $$
 $$;
 
 -- Settles the chats of crashed processes: charges the amount of the last checkpoint, or releases
--- the credits if there is no checkpoint. After locking the account, checks again whether the
+-- the credits if there is no checkpoint. Chat jobs, which have the ids of jobs, are settled by their workflows. After locking the account, checks again whether the
 -- reservation has expired, because the process may have recorded progress in the meantime.
 CREATE FUNCTION chat_sweep(count_max integer) RETURNS TABLE (id text, state text, charged bigint)
 LANGUAGE plpgsql AS $$
@@ -24,7 +24,7 @@ DECLARE due record; c reservation; operation jsonb; answer json;
 BEGIN
   FOR due IN
     SELECT r.id, r.organization_id FROM reservation r
-      WHERE r.state = 'reserved' AND r.kind = 'chat' AND r.expires_at < clock_timestamp()
+      WHERE r.state = 'reserved' AND r.kind = 'chat' AND r.id NOT LIKE 'job\_%' AND r.expires_at < clock_timestamp()
       ORDER BY r.organization_id, r.id LIMIT count_max
   LOOP
     PERFORM FROM account a WHERE a.organization_id = due.organization_id FOR UPDATE;

@@ -1,7 +1,7 @@
 /** Checks that models support a chat request, and builds its `ChatOrder`. */
 import { fieldError, GatewayError } from '../domain/errors.ts';
 import { formatReceived } from '../domain/field-messages.ts';
-import { authorizeModel } from '../identity/access.ts';
+import { authorizeModel, type Caller } from '../identity/access.ts';
 import type { Outbound } from '../platform/outbound.ts';
 import type { Inputs } from '../storage/inputs/inputs.ts';
 import type { Storage } from '../storage/storage.ts';
@@ -114,9 +114,9 @@ export async function buildOrder(chat: IncomingChat, services: Services): Promis
  * @throws GatewayError INVALID_INPUT_URL if a file is not a picture of this organization
  */
 export async function completeOrder(
-  chat: IncomingChat,
+  chat: IncomingChat<Pick<Caller, 'organizationId' | 'keyId'>>,
   models: ChatOrder['models'],
-  services: Services,
+  services: Pick<Services, 'inputs' | 'storage'>,
 ): Promise<ChatOrder> {
   const { caller, requestId } = chat;
   const { organizationId, keyId } = caller;

@@ -158,8 +158,19 @@ export function readAnswer(received: string, reader: AnswerReader): ChatAnswer {
   text.add(received);
   text.end();
   if (!reader.complete) throw invalidResponseError(null);
-  const steps = [...text.take(), ...reader.end()];
-  const { id, created, model } = reader.head;
+  return joinSteps([...text.take(), ...reader.end()], reader);
+}
+
+/** Joins the steps of an answer. */
+export function joinSteps(
+  steps: readonly StreamStep[],
+  {
+    head,
+    finishReason,
+    stopSequence,
+  }: Pick<AnswerReader, 'head' | 'finishReason' | 'stopSequence'>,
+): ChatAnswer {
+  const { id, created, model } = head;
   const choices = new Map<unknown, Fields>();
   for (const { chunk } of steps) {
     for (const choice of Array.isArray(chunk['choices']) ? chunk['choices'].map(asRecord) : []) {
@@ -178,8 +189,8 @@ export function readAnswer(received: string, reader: AnswerReader): ChatAnswer {
     },
     steps,
     text: steps.map((step) => step.text).join(''),
-    finishReason: reader.finishReason,
-    stopSequence: reader.stopSequence,
+    finishReason,
+    stopSequence,
     outputText: steps.map((step) => step.outputText).join(''),
   };
 }

@@ -58,6 +58,17 @@ export function webhookTaskQueue(prefix: string): string {
   return `${prefix}webhooks`;
 }
 
+/** Type of a chat job, and its workflow type. */
+export const chatJobType = 'chatAnswer';
+
+/**
+ * Returns the task queue of the answers of chat jobs. They have their own task queue, so that long
+ * answers do not occupy the activity slots of Studio jobs.
+ */
+export function chatTaskQueue(prefix: string): string {
+  return `${prefix}chats`;
+}
+
 /** Task queue that at least one worker must poll. */
 export interface PolledQueue {
   /** Name of the task queue without the configured prefix. */
@@ -77,6 +88,7 @@ export function polledQueues(prefix: string, providers: readonly string[]): Poll
       queue: providerTaskQueue(prefix, provider),
       task: 'activity',
     })),
+    { name: chatTaskQueue(''), queue: chatTaskQueue(prefix), task: 'activity' },
     { name: webhookTaskQueue(''), queue: webhookTaskQueue(prefix), task: 'activity' },
   ];
 }
@@ -125,6 +137,8 @@ export const webhookEvents = [
   'failed',
   'canceled',
 ] as const;
+/** Events that end a job. */
+export const endEvents = ['completed', 'failed', 'canceled'] as const;
 export type WebhookEventName = (typeof webhookEvents)[number];
 
 /**

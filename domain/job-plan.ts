@@ -163,10 +163,15 @@ export const planVersion = 1;
  * so it must not run them.
  */
 export const approvalPlanVersion = 2;
-/** Versions of plans that this code runs. */
+/**
+ * Version of plans of chat jobs, which have no calls. A worker of version 0.1.0 would run them as Studio
+ * jobs that deliver nothing.
+ */
+export const chatPlanVersion = 3;
+/** Versions of plans of Studio jobs that this code runs. */
 export const planVersions: readonly number[] = [planVersion, approvalPlanVersion];
 
-/** Plan of a Studio job. */
+/** Plan of a Studio job, or of a chat job (`chatJobType`), which has no calls. */
 export interface JobPlan {
   planVersion: number;
   jobId: string;
@@ -209,6 +214,8 @@ export interface JobPlan {
   outcomeWaitMs: number;
   /** Milliseconds between the sweeper's checks whether the workflow is still running. */
   reservationTtlMs: number;
+  /** Task queue of the answer of a chat job; absent in other jobs. */
+  chatTaskQueue?: string;
   /** True for an item of a bulk job, which lets single jobs go first. */
   inBulk?: true;
 }

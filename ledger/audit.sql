@@ -87,8 +87,10 @@ BEGIN
           OR -s.posted_change <> coalesce(r.charged, 0) AS is_unsettled,
         coalesce(r.refunded, 0) <> coalesce(f.amount, 0) AND r.id IS NOT NULL AS is_unrefunded,
         r.budget_id IS DISTINCT FROM coalesce(k.budget_of, k.id) AND k.id IS NOT NULL AS is_misbudgeted,
-        (j.status = 'completed') <> (r.state = 'charged')
-          OR (j.status IN ('failed', 'canceled')) <> (r.state = 'released') AS is_contradicted
+        -- A chat job that failed or was canceled is charged for what was delivered.
+        CASE r.kind WHEN 'chat' THEN j.status = 'completed' AND r.state <> 'charged' OR (j.status = 'open') <> (r.state = 'reserved')
+          ELSE (j.status = 'completed') <> (r.state = 'charged')
+            OR (j.status IN ('failed', 'canceled')) <> (r.state = 'released') END AS is_contradicted
       -- The keys of the entries are those of their reservations (audit_entries).
       FROM r FULL JOIN e ON e.reservation_id = r.id FULL JOIN s ON s.reservation_id = r.id
         FULL JOIN f ON f.reservation_id = r.id LEFT JOIN j ON j.id = r.id

@@ -31,7 +31,7 @@ BEGIN
     RETURN QUERY SELECT 'other', NULL, NULL::integer, NULL::jsonb; RETURN;
   END IF;
   SELECT * INTO r FROM reservation WHERE id = c.subject_id;
-  IF c.state = 'done' OR r.kind = 'studio' THEN
+  IF c.state = 'done' OR r.id LIKE 'job\_%' THEN
     RETURN QUERY SELECT 'done', c.subject_id, octet_length(c.answer), c.answer_headers; RETURN;
   END IF;
   at := clock_timestamp();

@@ -28,7 +28,7 @@ BEGIN
     SELECT r.created_at, 'chat', r.model, r.key_id, r.state, r.metadata, r.input_tokens, r.output_tokens, r.amount,
       r.charged, r.refunded
     FROM reservation r
-    WHERE r.kind = 'chat' AND r.organization_id = account_id AND r.created_at >= starts AND r.created_at < ends) AS x
+    WHERE r.kind = 'chat' AND r.id NOT LIKE 'job\_%' AND r.organization_id = account_id AND r.created_at >= starts AND r.created_at < ends) AS x
   GROUP BY 1, 2, 3, 4, 5, 6;
 END $$;
 

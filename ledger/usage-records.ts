@@ -115,9 +115,9 @@ const sharedColumns = sql.fragment`x.id, x.created_at, x.key_id, x.model, r.stat
 const recordSelects = {
   job: sql.fragment`SELECT ${sharedColumns}, x.type, x.id AS job_id
       FROM job x JOIN reservation r ON r.id = x.id`,
-  // A chat has no row in `job`, so both `x` and `r` are its reservation.
+  // A chat that is no job has no row in `job`, so both `x` and `r` are its reservation.
   chat: sql.fragment`SELECT ${sharedColumns}, 'chat' AS type, NULL AS job_id
-      FROM reservation x JOIN LATERAL (SELECT x.*) r ON x.kind = 'chat'`,
+      FROM reservation x JOIN LATERAL (SELECT x.*) r ON x.kind = 'chat' AND x.id NOT LIKE 'job\\_%'`,
 };
 
 /**

@@ -295,6 +295,9 @@ export const gatewayVariables = {
    */
   CHAT_ANSWER_TIMEOUT_MS: count(1000, 3_600_000).default(600_000),
 
+  /** Time for which the answer of a chat job is stored after its end; then only its usage remains. */
+  CHAT_ANSWERS_KEPT_MS: count(1000, 86_400_000 * 30).default(86_400_000),
+
   // Credits: exchange rate, allowance of an organization, intervals of sweeper and audit.
   USD_PER_CREDIT: decimal(0.000_001, 1_000_000).default(0.01),
   /** Studio credits that an organization may use in six hours; unlimited if not set. */
@@ -348,6 +351,7 @@ export const constantLimits = {
   IMAGE_DEADLINE_MS: count(1000, 86_400_000).default(600_000),
   VIDEO_DEADLINE_MS: count(1000, 86_400_000).default(3_600_000),
   AUDIO_DEADLINE_MS: count(1000, 86_400_000).default(900_000),
+  CHAT_DEADLINE_MS: count(1000, 86_400_000).default(3_600_000),
   /** Interval at which a bulk job that waits for credits reads the balance. */
   BULK_CREDIT_CHECK_MS: count(100, 3_600_000).default(15_000),
   /** Maximum time between two packets of a provider's stream. */

@@ -112,8 +112,8 @@ export function createGatewayState({ pool, connection, config }: GatewayStateOpt
             extract(epoch FROM r.settled_at - r.created_at)::float8)
             FILTER (WHERE r.state = 'charged') AS "medianSeconds"
         FROM reservation r
-        WHERE r.id >= ${firstIdAt('chat', Date.now() - 3_600_000)} AND r.kind = 'chat'
-          AND r.state <> 'reserved'
+        WHERE (r.id BETWEEN ${firstIdAt('chat', Date.now() - 3_600_000)} AND 'chat_g'
+          OR r.id >= ${firstIdAt('job', Date.now() - 3_600_000)}) AND r.kind = 'chat' AND r.state <> 'reserved'
         GROUP BY 1 ORDER BY 3 DESC, 2 DESC`),
     /** Reads the backlog and the pollers of each task queue. */
     queues: () => {

@@ -15,6 +15,7 @@ import { connectTemporal } from '../platform/temporal-connection.ts';
 import { searchAttributes } from '../domain/job-contract.ts';
 import { openChatCatalog } from '../chat/models.ts';
 import { findStudioEndpoint } from '../studio/models/maker-names.ts';
+import { createChatJobs } from '../chat/chat-jobs.ts';
 import { createChatLedger } from '../chat/chat-ledger.ts';
 import { createInputCopies } from '../storage/inputs/input-copies.ts';
 import { createCallPictures } from '../storage/inputs/call-pictures.ts';
@@ -108,6 +109,7 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
     pool,
     ledger: observeLedger(createLedger(pool, metrics), observers),
     chatLedger,
+    chatJobs: createChatJobs(pool),
     records: createCallRecords(pool),
     reads: createJobReads(pool, storage),
     view: createJobView({

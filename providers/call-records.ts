@@ -63,7 +63,7 @@ const beginRow = z.object({ result: beginResult });
 const countRow = z.object({ count: z.number() });
 
 /** Attempt to send a call on one of its routes. */
-interface CallAttempt extends CallIds {
+export interface CallAttempt extends CallIds {
   routeIndex: number;
   provider: string;
   providerEndpoint: string;

@@ -2,11 +2,12 @@
 import { sql } from 'slonik';
 import { z } from 'zod';
 import { firstIdAt } from '../domain/ids.ts';
+import { chatJobType } from '../domain/job-contract.ts';
 import type { DatabasePool } from '../platform/database.ts';
 
 /**
  * Schema of the statistics of a provider, of the whole period or of a step. They include the calls of
- * ended jobs that the gateway accepted in that time.
+ * ended Studio jobs that the gateway accepted in that time.
  */
 const providerFigures = z.object({
   provider: z.string(),
@@ -53,7 +54,7 @@ export function createReadProviderFigures(pool: DatabasePool) {
               WHERE n.job_id = c.job_id AND n.call_index = c.call_index),
             j.completed_at) - c.begun_at)::float8 AS seconds
           WHERE j.status = 'completed' AND c.state IN ('accepted', 'answered')) t ON true
-      WHERE j.id >= ${firstIdAt('job', startMs)} AND j.status <> 'open'
+      WHERE j.id >= ${firstIdAt('job', startMs)} AND j.status <> 'open' AND j.type <> ${chatJobType}
       GROUP BY GROUPING SETS ((1), (1, 2))`);
   };
 }

@@ -8,7 +8,7 @@ import { z } from 'zod';
 import { bulkEvents } from '../domain/bulk-contract.ts';
 import { GatewayError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
-import { webhookEvents } from '../domain/job-contract.ts';
+import { endEvents, webhookEvents } from '../domain/job-contract.ts';
 import { keysOf } from '../domain/json.ts';
 import { command } from '../platform/database.ts';
 import { noticeData } from './notices.ts';
@@ -16,6 +16,7 @@ import { noticeData } from './notices.ts';
 /** Types of the events that an endpoint can receive. */
 export const endpointEvents = [
   ...webhookEvents.map((event) => `studio.job.${event}` as const),
+  ...endEvents.map((event) => `chat.${event}` as const),
   ...bulkEvents.map((event) => `studio.bulk.${event}` as const),
   ...keysOf(noticeData),
 ] as const;

@@ -8,6 +8,7 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import { GatewayError } from '../domain/errors.ts';
 import {
+  chatJobType,
   readSubjectId,
   startSubjectId,
   waitSubjectId,
@@ -195,15 +196,16 @@ function createRegistry(pool: DatabasePool) {
      * ids. Must be called before the job is admitted.
      */
     async createForJob(
-      { jobId, organizationId }: JobIds,
+      { jobId, organizationId, type }: JobIds & { type?: string },
       requested: RequestedWebhook | null,
     ): Promise<string[]> {
+      const prefix = type === chatJobType ? 'chat.' : 'studio.job.';
       const laterEvents = sql.array(defaultEvents, 'text');
       const events = requested?.events ? sql.array(requested.events, 'text') : laterEvents;
       const created = await pool.any(sql.type(createdRow)`
         INSERT INTO webhook (subject_id, organization_id, url, events, endpoint_id)
         SELECT e.id || a.suffix, ${organizationId}, a.url, a.events, a.endpoint_id
-        FROM webhook_addresses(${organizationId}, ${requested?.url ?? null}, ${events}, 'studio.job.') AS a,
+        FROM webhook_addresses(${organizationId}, ${requested?.url ?? null}, ${events}, ${prefix}) AS a,
           (VALUES (${startSubjectId(jobId)}, '{started}'), (${jobId}, ${laterEvents})) AS e (id, reported)
         WHERE a.events && e.reported::text[]
         ON CONFLICT (subject_id) DO UPDATE SET url = excluded.url RETURNING subject_id AS "subjectId"`);

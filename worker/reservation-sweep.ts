@@ -1,11 +1,13 @@
 /**
- * Sweeps the reservations of Studio jobs. For each open reservation whose check is due, checks
+ * Sweeps the reservations of jobs. For each open reservation whose check is due, checks
  * whether the workflow of the job is still running. Releases the reservation if the workflow was
  * terminated, was deleted or is lost.
  */
 import type { Client } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
+import { settleChat } from '../activities/answer-chat.ts';
+import { errorTable } from '../domain/errors.ts';
 import { releaseLostJob } from '../studio/jobs/job-endings.ts';
 import type { Services } from '../process/services.ts';
 import { jobWorkflowId } from '../domain/job-contract.ts';
@@ -16,7 +18,10 @@ import { callTemporal } from '../platform/temporal.ts';
 
 interface ReservationSweepDeps {
   config: Config;
-  services: Pick<Services, 'pool' | 'ledger' | 'logger'>;
+  services: Pick<
+    Services,
+    'pool' | 'ledger' | 'logger' | 'chatJobs' | 'chatLedger' | 'records' | 'reads'
+  >;
   client: Client;
 }
 
@@ -33,6 +38,7 @@ type ReservationCounts = Record<Decision | 'skipped', number>;
 
 const dueReservation = z.object({
   id: z.string(),
+  kind: z.enum(['studio', 'chat']),
   organizationId: z.string(),
   /**
    * Milliseconds since the sweeper first found that the workflow is missing or overdue; null if it
@@ -79,13 +85,13 @@ export async function sweepReservations(deps: ReservationSweepDeps): Promise<Res
       subject: 'reservation',
       listDue: () =>
         pool.any(sql.type(dueReservation)`
-          SELECT r.id, r.organization_id AS "organizationId",
+          SELECT r.id, r.organization_id AS "organizationId", r.kind,
             (extract(epoch FROM clock_timestamp() - r.owner_missing_at) * 1000)::float8 AS "missingForMs",
             (extract(epoch FROM clock_timestamp() - r.expires_at) * 1000)::float8 AS "lateMs",
             (extract(epoch FROM j.deadline_at - j.created_at) * 1000)::float8 AS "durationMs",
             (extract(epoch FROM clock_timestamp() - j.deadline_at) * 1000)::float8 AS "overdueMs"
           FROM reservation r LEFT JOIN job j ON j.id = r.id
-          WHERE r.state = 'reserved' AND r.kind = 'studio' AND r.expires_at < clock_timestamp()
+          WHERE r.state = 'reserved' AND (r.kind = 'studio' OR j.id IS NOT NULL) AND r.expires_at < clock_timestamp()
           ORDER BY random() LIMIT 100`),
       onRunning: async (entry) => {
         const isOverdue = (entry.overdueMs ?? 0) > config.OUTCOME_WAIT_MS;
@@ -140,7 +146,12 @@ async function postpone(
 }
 
 async function release(deps: ReservationSweepDeps, entry: DueReservation): Promise<void> {
-  const { id, organizationId } = entry;
-  const settleResult = await releaseLostJob(deps.services.ledger, { organizationId, id });
+  const { id, organizationId, kind } = entry;
+  const { services } = deps;
+  const error = { code: 'JOB_LOST', message: errorTable.JOB_LOST.message } as const;
+  const settleResult =
+    kind === 'chat'
+      ? await settleChat(services, { organizationId, jobId: id, error })
+      : await releaseLostJob(services.ledger, { organizationId, id });
   deps.services.logger.warn({ jobId: id, verdict: settleResult.verdict }, 'sweeper.released');
 }

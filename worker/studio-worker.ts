@@ -4,15 +4,27 @@
  * this provider, with its maximum number of simultaneous calls. One worker delivers webhooks.
  */
 import { createHash } from 'node:crypto';
-import { Worker, type NativeConnection, type WorkerDeploymentOptions } from '@temporalio/worker';
+import {
+  Worker,
+  type NativeConnection,
+  type WorkerDeploymentOptions,
+  type WorkerOptions,
+} from '@temporalio/worker';
 import { createActivities, type Activities } from '../activities/index.ts';
+import { chatHeartbeatMs } from '../activities/answer-chat.ts';
+import { createChat } from '../activities/chat.ts';
 import { providerConcurrency } from '../providers/provider-registry.ts';
 import { type Services } from '../process/services.ts';
 import type { Config } from '../platform/config.ts';
 import { createDataConverter } from '../platform/payload-codec.ts';
 import { createTemporalClient } from '../platform/temporal.ts';
 import { createReplaceableConnection } from '../platform/temporal-connection.ts';
-import { providerTaskQueue, studioTaskQueue, webhookTaskQueue } from '../domain/job-contract.ts';
+import {
+  chatTaskQueue,
+  providerTaskQueue,
+  studioTaskQueue,
+  webhookTaskQueue,
+} from '../domain/job-contract.ts';
 import { createActivityContext } from './activity-context.ts';
 import { loadWorkflowBundle } from './bundle.ts';
 
@@ -31,7 +43,7 @@ export interface StudioWorkers {
   replaceConnection: (next: NativeConnection) => Promise<void>;
 }
 
-interface WorkerOptions {
+interface WorkersOptions {
   config: Config;
   connection: NativeConnection;
   services: Services;
@@ -59,15 +71,20 @@ const studioActivitiesMax = 500;
  * the submits of other organizations a way to the free slots.
  */
 const waitingSubmitsMax = 16;
+/** Maximum number of chat jobs that a worker answers at the same time; the others wait in Temporal. */
+const chatAnswersMax = 200;
 /** Maximum number of concurrent webhook attempts, which mostly wait for receivers. */
 const webhookAttemptsMax = 100;
 
 /** Starts the workers of this process. */
-export async function startStudioWorkers(options: WorkerOptions): Promise<StudioWorkers> {
+export async function startStudioWorkers(options: WorkersOptions): Promise<StudioWorkers> {
   const { config, connection, services } = options;
   const ofActivities = createReplaceableConnection(connection);
+  const { chatLedger: ledger, logger, telemetry } = services;
+  const chat = createChat({ config, ledger, logger, telemetry });
   const activities = createActivities(services, {
     config,
+    chat,
     client: createTemporalClient(ofActivities.connection, config),
     showJob: services.view.resource,
   });
@@ -97,26 +114,10 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
     maxConcurrentLocalActivityExecutions: localActivitiesMax,
     maxConcurrentActivityTaskExecutions: studioActivitiesMax,
   });
-  const providerWorkers = await Promise.all(
-    [...providerConcurrency(config)].map(([name, concurrency]) =>
-      Worker.create({
-        ...sharedOptions,
-        taskQueue: providerTaskQueue(config.TASK_QUEUE_PREFIX, name),
-        activities: selectCallActivities(activities),
-        maxConcurrentActivityTaskExecutions: concurrency + waitingSubmitsMax,
-      }),
-    ),
-  );
-  const { attemptDelivery, stopDelivery } = activities;
-  const webhookWorker = await Worker.create({
-    ...sharedOptions,
-    taskQueue: webhookTaskQueue(config.TASK_QUEUE_PREFIX),
-    activities: { attemptDelivery, stopDelivery },
-    maxConcurrentActivityTaskExecutions: webhookAttemptsMax,
-  });
-  const workers = [studioWorker, ...providerWorkers, webhookWorker];
+  const activityWorkers = await createActivityWorkers(config, sharedOptions, activities);
+  const workers = [studioWorker, ...activityWorkers];
   return {
-    done: runAll(workers),
+    done: runAll(workers).finally(() => void chat.close()),
     shutdown() {
       for (const worker of workers) {
         if (worker.getState() === 'RUNNING') worker.shutdown();
@@ -130,6 +131,35 @@ export async function startStudioWorkers(options: WorkerOptions): Promise<Studio
       return ofActivities.replace(next);
     },
   };
+}
+
+/** Creates the workers of the task queues of providers, of chat jobs and of webhooks. */
+function createActivityWorkers(
+  config: Config,
+  sharedOptions: Omit<WorkerOptions, 'taskQueue'>,
+  activities: Activities,
+): Promise<Worker[]> {
+  const { attemptDelivery, stopDelivery, answerChat } = activities;
+  const prefix = config.TASK_QUEUE_PREFIX;
+  const workers: WorkerOptions[] = [
+    ...[...providerConcurrency(config)].map(([name, concurrency]) => ({
+      taskQueue: providerTaskQueue(prefix, name),
+      activities: selectCallActivities(activities),
+      maxConcurrentActivityTaskExecutions: concurrency + waitingSubmitsMax,
+    })),
+    {
+      taskQueue: chatTaskQueue(prefix),
+      activities: { answerChat },
+      maxConcurrentActivityTaskExecutions: chatAnswersMax,
+      maxHeartbeatThrottleInterval: chatHeartbeatMs,
+    },
+    {
+      taskQueue: webhookTaskQueue(prefix),
+      activities: { attemptDelivery, stopDelivery },
+      maxConcurrentActivityTaskExecutions: webhookAttemptsMax,
+    },
+  ];
+  return Promise.all(workers.map((options) => Worker.create({ ...sharedOptions, ...options })));
 }
 
 /**

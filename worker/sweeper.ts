@@ -82,6 +82,7 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
   await step('chats', async () => {
     report.chats = await sweepChats(deps);
   });
+  await step('chat answers', () => services.chatJobs.sweep(deps.config.CHAT_ANSWERS_KEPT_MS));
   await step('uploads', () => countSkipped(services.uploads.sweep()));
   await step('media', () => countSkipped(services.storedFiles.sweep()));
   await step('copies', () => countSkipped(services.copies.sweep()));

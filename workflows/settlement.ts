@@ -103,11 +103,29 @@ export async function release(
   // If an earlier run of the workflow has charged the job, the job ends as completed.
   if (isReserved && settleResult.state === 'charged') return endCharged(job, settleResult);
   if (isReserved) await startWebhookDelivery(plan);
-  recordOutcome(plan, { status, billing: isReserved ? 'released' : 'none', reason: code });
-  const billing = isReserved
-    ? `released ${formatCredits(plan.priceMicro)}`
-    : 'nothing was reserved';
-  const result = `${billing}: ${code}, ${message}`;
+  return endUndelivered(job, {
+    status,
+    error: { code, message },
+    billing: isReserved ? 'released' : 'none',
+    amount: isReserved ? `released ${formatCredits(plan.priceMicro)}` : 'nothing was reserved',
+  });
+}
+
+/** End of a job that failed or was canceled. `amount`: its charge or release in words. */
+interface UndeliveredEnd {
+  status: 'failed' | 'canceled';
+  error: { code: string; message: string };
+  billing: JobOutcome['billing'];
+  amount: string;
+}
+
+/** Ends the workflow of a job that failed or was canceled. @throws ApplicationFailure, CancelledFailure */
+export function endUndelivered(
+  { plan, progress }: RunningJob,
+  { status, error: { code, message }, billing, amount }: UndeliveredEnd,
+): never {
+  recordOutcome(plan, { status, billing, reason: code });
+  const result = `${amount}: ${code}, ${message}`;
   progress.setPhase(result);
   // Temporal stores no message for a canceled workflow, but Current Details still show it.
   if (status === 'canceled') throw new CancelledFailure(result);
@@ -117,7 +135,7 @@ export async function release(
 type JobEnd = Pick<JobOutcome, 'status' | 'billing' | 'reason'> & Partial<JobOutcome>;
 
 /** Sets the search attributes for the end of the job; returns the workflow's result. */
-function recordOutcome(plan: JobPlan, end: JobEnd): JobOutcome {
+export function recordOutcome(plan: JobPlan, end: JobEnd): JobOutcome {
   upsertSearchAttributes([
     { key: searchAttributes.jobStatus, value: end.status },
     { key: searchAttributes.billingState, value: end.billing },

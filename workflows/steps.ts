@@ -28,6 +28,9 @@ export type StepName =
   | 'store'
   | 'cancel'
   | 'assemble'
+  | 'reserveChat'
+  | 'answerChat'
+  | 'settleChat'
   | 'charge'
   | 'release'
   | 'markVerifying';
@@ -69,8 +72,8 @@ const backoff = {
 interface StepPolicy extends ActivityOptions {
   /** True if the first attempt is a local activity. A function decides it for each call. */
   startsLocally: boolean | ((call: CallOnRoute) => boolean);
-  /** Task queue of the ordinary activity: that of the call's provider, or that of Studio. */
-  queue: 'provider' | 'studio';
+  /** Task queue of the ordinary activity: that of the call's provider, of Studio, or of chat jobs. */
+  queue: 'provider' | 'studio' | 'chats';
   /** True if no attempt may start after the deadline or the cancellation of the job. */
   stopsWithJob?: true;
 }
@@ -87,14 +90,28 @@ const settlementPolicy: StepPolicy = {
   retry: { ...backoff, maximumInterval: '30s' },
 };
 
+/** Policy of the steps that reserve the credits of a job. */
+const reservationPolicy: StepPolicy = {
+  startsLocally: true,
+  queue: 'studio',
+  startToCloseTimeout: '20s',
+  // The step fails after 40 seconds, so that the caller can retry instead of waiting longer.
+  scheduleToCloseTimeout: '40s',
+  retry: backoff,
+};
+
 /** Policies of all steps. The file steps.ts contains the default timeouts. */
 const stepPolicies: Record<StepName, StepPolicy> = {
-  reserve: {
-    startsLocally: true,
-    queue: 'studio',
-    startToCloseTimeout: '20s',
-    // The step fails after 40 seconds, so that the caller can retry instead of waiting longer.
-    scheduleToCloseTimeout: '40s',
+  reserve: reservationPolicy,
+  reserveChat: reservationPolicy,
+  // The activity ends the answer at the deadline, or if the job is canceled, so that what was delivered
+  // is charged.
+  answerChat: {
+    startsLocally: false,
+    queue: 'chats',
+    stopsWithJob: true,
+    cancellationType: ActivityCancellationType.WAIT_CANCELLATION_COMPLETED,
+    heartbeatTimeout: '15s',
     retry: backoff,
   },
   completeStep: {
@@ -165,6 +182,7 @@ const stepPolicies: Record<StepName, StepPolicy> = {
     heartbeatTimeout: '15s',
     retry: { ...backoff, maximumInterval: '30s' },
   },
+  settleChat: settlementPolicy,
   charge: settlementPolicy,
   release: settlementPolicy,
   markVerifying: settlementPolicy,
@@ -229,6 +247,7 @@ export function runStepAsActivity<Outcome>(
     ...(target && { startToCloseTimeout: target.route.submitTimeoutMs + afterResponseMaxMs }),
     ...options,
     ...(target && queue === 'provider' && { taskQueue: target.route.taskQueue }),
+    ...(queue === 'chats' && plan.chatTaskQueue !== undefined && { taskQueue: plan.chatTaskQueue }),
     priority: {
       fairnessKey: plan.organizationId,
       priorityKey: plan.inBulk ? 4 : 3,
@@ -257,7 +276,7 @@ function startsAsLocalActivity(
 /** Calculates the time that remains for all attempts of a step together, in milliseconds. */
 function calculateRemainingMs({ plan, deadlineAtMs }: RunningJob, { name }: Step): number {
   const remainingMs = deadlineAtMs - Date.now();
-  return stepPolicies[name].stopsWithJob
+  return stepPolicies[name].stopsWithJob && name !== 'answerChat'
     ? Math.max(1, remainingMs)
     : Math.max(0, remainingMs) + plan.outcomeWaitMs;
 }

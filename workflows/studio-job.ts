@@ -24,23 +24,32 @@ import { createStartReport } from './webhook-delivery.ts';
  * that the caller of the API receives.
  */
 export async function studioJob(plan: JobPlan): Promise<JobOutcome> {
-  const signals = listenToSignals();
-  throwIfUnsupportedPlan(plan);
+  const begun = beginJob(plan, planVersions);
   const waits = plan.steps?.some(({ approval }) => approval) ? listenToDecisions() : undefined;
   const job: RunningJob = {
-    plan,
-    signals,
-    progress: reportProgress(plan),
-    deadlineAtMs: Date.now() + plan.deadlineMs,
+    ...begun,
     startsCallsLocally:
       plan.calls.length === 1 ||
       (plan.steps !== undefined && isChain(plan.steps) && patched('chains-start-locally')),
     ...(waits && { waits }),
-    pausedProviders: new Set(),
-    providerRequestIds: [],
     ...(plan.webhook?.started && { reportStart: createStartReport(plan) }),
   };
   return CancellationScope.nonCancellable(() => runJob(job));
+}
+
+/** Begins to listen to the signals of a job, and to report its progress. */
+export function beginJob(plan: JobPlan, versions: readonly number[]): RunningJob {
+  const signals = listenToSignals();
+  throwIfUnsupportedPlan(plan, versions);
+  return {
+    plan,
+    signals,
+    progress: reportProgress(plan),
+    deadlineAtMs: Date.now() + plan.deadlineMs,
+    startsCallsLocally: false,
+    pausedProviders: new Set(),
+    providerRequestIds: [],
+  };
 }
 
 /**
@@ -48,12 +57,15 @@ export async function studioJob(plan: JobPlan): Promise<JobOutcome> {
  * workflow task fails, so that a worker that knows the version can continue. If the input is not a
  * plan, the workflow fails.
  */
-function throwIfUnsupportedPlan(plan: Partial<JobPlan> | undefined): void {
+function throwIfUnsupportedPlan(
+  plan: Partial<JobPlan> | undefined,
+  versions: readonly number[],
+): void {
   if (plan?.planVersion === undefined)
     throw createFailure('UNKNOWN_PLAN', 'the input is not a job plan');
-  if (planVersions.includes(plan.planVersion)) return;
+  if (versions.includes(plan.planVersion)) return;
   throw new Error(
-    `the plan has version ${plan.planVersion}; this worker only runs versions ${planVersions.join(' and ')}`,
+    `the plan has version ${plan.planVersion}; this worker only runs versions ${versions.join(' and ')}`,
   );
 }
 

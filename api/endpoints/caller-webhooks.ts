@@ -115,7 +115,8 @@ export const callerWebhooks = defineSection('Webhooks', {
       const job = await findJob(call, services);
       const { organizationId } = call.caller;
       const capability = findCapability(job.type);
-      if (capability) authorize(call.caller, getRequiredScope(capability));
+      // A chat job has no capability.
+      authorize(call.caller, capability ? getRequiredScope(capability) : 'chat');
       const { webhooks, webhookRelay } = services;
       const choice = { ...call.query, jobId: job.id, organizationId };
       await findWebhook(webhooks, choice);

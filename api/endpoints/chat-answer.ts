@@ -44,6 +44,7 @@ type Services = Pick<
 
 /** Chat that was opened for a request, with the claim of the request's Idempotency-Key. */
 interface AnsweredChat extends ChatContext, Pick<AnsweringChat, 'answer' | 'stream'> {
+  chat: ChatRun;
   /** Claim of the request's Idempotency-Key, with which the answer is stored for replays. */
   claim: HeldClaim;
   models: ChatOrder['models'];
@@ -227,9 +228,13 @@ async function readAnswer(
 }
 
 /** Returns the header with the fields and hints that the provider of the answer has not received. */
-function listIgnored(
+export function listIgnored(
   ctx: Context,
-  { chat, request, models }: AnsweredChat,
+  {
+    chat,
+    request,
+    models,
+  }: Pick<AnsweredChat, 'request' | 'models'> & { chat: { servedBy: { model: string } } },
   rename: AnswerFormat['rename'],
 ): Record<string, string> {
   const model = models.find(({ id }) => id === chat.servedBy.model) ?? models[0];

@@ -1,6 +1,9 @@
 /** Declares chat endpoints, each with its own request format and response format, and their estimates. */
 import { z } from 'zod';
+import type { ChatFormat } from '../../chat/chat-jobs.ts';
 import { answerChat } from './chat-answer.ts';
+import { startChatJob } from './chat-jobs.ts';
+import { sendBackgroundResponse } from './openai/stored-responses.ts';
 import type { Presentation } from '../../chat/formats/completions-answer.ts';
 import { exactFields, repairAnswers, type ChatRequest } from '../../chat/formats/chat-fields.ts';
 import { idempotencyHeader } from '../http/request-headers.ts';
@@ -8,6 +11,7 @@ import type { EndpointDescription } from './description.ts';
 import { defineEndpoint, rawResponse, type Endpoint } from './endpoint.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { buildOrder } from '../../chat/orders.ts';
+import { acceptedJobSchema } from '../../studio/jobs/job-view.ts';
 import { dataSchema, toData } from './fields.ts';
 
 const chatHeaders = z.object({
@@ -55,6 +59,8 @@ interface ChatEndpoint extends Pick<
   /** Fields in which numbers keep their digits; by default those of a chat. */
   numbersKept?: ReadonlySet<string>;
   example: object;
+  /** Format of chat jobs; absent if the endpoint starts none. */
+  format?: ChatFormat;
   response: { description: string; schema: z.ZodType; event?: z.ZodType };
   /** Creates the object that formats the response of one chat. */
   presentation: () => Presentation;
@@ -70,6 +76,7 @@ export function defineChatEndpoint({
   bodyValuesMax,
   numbersKept = exactFields,
   example,
+  format,
   response,
   presentation,
   rename = (field) => field,
@@ -89,7 +96,17 @@ export function defineChatEndpoint({
       example,
     },
     response: rawResponse,
-    responses: { 200: { headers: chatHeaders, ...response } },
+    responses: {
+      200: { headers: chatHeaders, ...response },
+      ...(format !== undefined &&
+        format !== 'responses' && {
+          202: {
+            description: 'With `async: true`: the job was started.',
+            headers: chatHeaders,
+            schema: dataSchema(acceptedJobSchema),
+          },
+        }),
+    },
     errors: [
       ...chatRequestErrors,
       'PROVIDER_REJECTED_INPUT',
@@ -100,9 +117,18 @@ export function defineChatEndpoint({
       'PROVIDER_ERROR',
       'DEADLINE_EXCEEDED',
       'OUTCOME_UNKNOWN',
+      ...(format ? (['STORAGE_QUOTA_EXCEEDED', 'JOB_NOT_FOUND', 'JOB_ARCHIVED'] as const) : []),
     ],
-    handle: (call, services) =>
-      answerChat(call, { presentation: presentation(), rename }, services),
+    async handle(call, services) {
+      const { ctx, body: chat } = call;
+      if (!chat.background || !format)
+        return answerChat(call, { presentation: presentation(), rename }, services);
+      const job = await startChatJob(call, { format, rename }, services);
+      if (format === 'responses')
+        return sendBackgroundResponse(ctx, { job, stream: chat.stream }, services);
+      ctx.status = 202;
+      ctx.body = toData(services.view.accepted(job));
+    },
   });
 }
 

@@ -56,7 +56,9 @@ const requestSchema = z
   })
   .meta({ id: 'RequestRecord' });
 
-const idPatterns = (['chat', 'rejectedRequest', 'request'] as const).map((name) => idPattern(name));
+const idPatterns = (['chat', 'job', 'rejectedRequest', 'request'] as const).map((name) =>
+  idPattern(name),
+);
 const requestId = z
   .string()
   .regex(new RegExp(idPatterns.map(({ source }) => source).join('|')), 'No such request.');

@@ -41,6 +41,12 @@ const webhookEvents: WebhookEvent[] = [
     summary: `A job is ${status}`,
     data: jobSchema,
   })),
+  ...(['completed', 'failed', 'canceled'] as const).map((status) => ({
+    type: `chat.${status}`,
+    operationId: `${status}ChatWebhook`,
+    summary: `A chat job is ${status}`,
+    data: jobSchema,
+  })),
   {
     type: 'account.balance.low',
     operationId: 'lowBalanceWebhook',

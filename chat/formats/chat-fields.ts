@@ -32,13 +32,17 @@ export interface ChatRequest {
   ignored?: string[];
   /** True if the answer shall not contain the reasoning of the model. */
   excludesReasoning?: boolean;
+  /** True if the answer is a chat job, which does not end with the connection. */
+  background?: true;
+  /** Webhook of a chat job, as it was requested. */
+  webhook?: { webhookUrl?: string; webhookEvents?: string[] };
   /** Tools that functions of the body stand for, by the name of the function. */
   toolForms?: Record<string, ToolForm>;
 }
 
 /** Chat request with its caller. */
-export interface IncomingChat {
-  caller: Caller;
+export interface IncomingChat<From = Caller> {
+  caller: From;
   requestId: string;
   request: ChatRequest;
 }
@@ -217,4 +221,45 @@ export function readFirstMessage(answer: unknown): Record<string, unknown> {
   const { choices } = asRecord(answer);
   const [first] = Array.isArray(choices) ? choices.filter(isRecord) : [];
   return asRecord(first?.['message'] ?? first?.['delta']);
+}
+
+/** Fields of a chat job, whose answer does not end with the connection. */
+export const jobFields = {
+  async: z
+    .boolean()
+    .nullish()
+    .meta({ description: 'True to start a job: the response has status 202 and its `statusUrl`.' }),
+  webhookUrl: z.string().max(2048).nullish().meta({
+    description:
+      'HTTPS URL that receives the end of the job (docs/webhooks.md). Requires `async: true`.',
+  }),
+  webhookEvents: z
+    .array(z.enum(['completed', 'failed', 'canceled']))
+    .min(1)
+    .max(3)
+    .nullish()
+    .meta({ description: 'Events that are sent to `webhookUrl`; all by default.' }),
+};
+
+export type JobFields = Partial<z.infer<z.ZodObject<typeof jobFields>>>;
+
+/** Adds the errors of fields that a chat job does not have, or that only a chat job has. */
+export function checkJobFields(
+  { async, stream, webhookUrl }: JobFields & { stream?: boolean | null | undefined },
+  context: z.RefinementCtx,
+): void {
+  const addIssue = (field: string, message: string): void =>
+    context.addIssue({ code: 'custom', path: [field], message });
+  if (async && stream) addIssue('stream', 'must not be true with async: true');
+  if (!async && webhookUrl != null) addIssue('webhookUrl', 'requires async: true');
+}
+
+/** Converts the fields of a chat job. */
+export function convertJobFields({
+  async,
+  webhookUrl,
+  webhookEvents,
+}: JobFields): Partial<ChatRequest> {
+  if (!async) return {};
+  return { background: true, webhook: withoutNulls({ webhookUrl, webhookEvents }) };
 }

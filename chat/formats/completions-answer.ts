@@ -9,9 +9,12 @@ import { formatOpenaiError } from '../../domain/error-bodies.ts';
 import { asRecord } from '../../domain/json.ts';
 import type { ChatRequest } from './chat-fields.ts';
 
+/** Properties of a chat that its response contains. */
+export type PresentedChat = Pick<ChatRun, 'id' | 'servedBy' | 'tried' | 'streamMetadata' | 'usage'>;
+
 /** Chat and request whose response a presentation formats. */
 export interface ChatContext {
-  chat: ChatRun;
+  chat: PresentedChat;
   request: ChatRequest;
   requestId: string;
 }
@@ -79,16 +82,20 @@ function formatBothUsages(usage: TokenUsage): Record<string, unknown> {
 }
 
 /** Returns the field `tried` (errors of models that failed before one answered), if any failed. */
-export function formatTried({ tried }: ChatRun): { tried?: readonly FailedTry[] } {
+export function formatTried({ tried }: PresentedChat): { tried?: readonly FailedTry[] } {
   return tried.length > 0 ? { tried } : {};
 }
 
 /** Returns the gateway's ids of a chat and its model, which replace the provider's ids. */
-function formatIds({ id, servedBy }: ChatRun): { id: string; model: string } {
+function formatIds({ id, servedBy }: PresentedChat): { id: string; model: string } {
   return { id, model: servedBy.model };
 }
 
-function formatServiceEnd(chat: ChatRun, finishReason: string | null, bill: ChatBill): object {
+function formatServiceEnd(
+  chat: PresentedChat,
+  finishReason: string | null,
+  bill: ChatBill,
+): object {
   const { creditsConsumed } = bill;
   return {
     finishReason,

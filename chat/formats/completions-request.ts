@@ -11,6 +11,10 @@ import { anyJsonObject, createRecordSchema } from '../../domain/body-schema.ts';
 import { metadataSchema, nullIfEmpty } from '../../domain/metadata.ts';
 import {
   allowedMode,
+  checkJobFields,
+  convertJobFields,
+  jobFields,
+  type JobFields,
   requiresTools,
   selectAllowedTools,
   type ChatRequest,
@@ -311,7 +315,8 @@ const rejectedFields = {
   function_call: createRejectedField('use tool_choice'),
 };
 
-type WireRequest = { messages: ChatMessage[] } & z.infer<z.ZodObject<typeof sharedFields>> &
+type WireRequest = { messages: ChatMessage[] } & JobFields &
+  z.infer<z.ZodObject<typeof sharedFields>> &
   Partial<z.infer<z.ZodObject<typeof openaiFields>>>;
 
 /** Fields that are not sent to the provider: the gateway uses them, or they have no effect. */
@@ -336,6 +341,9 @@ const gatewayFields: ReadonlySet<string> = new Set([
   'tool_choice',
   'parallel_tool_calls',
   'response_format',
+  'async',
+  'webhookUrl',
+  'webhookEvents',
 ]);
 
 function toRequest(wire: WireRequest): ChatRequest {
@@ -351,6 +359,7 @@ function toRequest(wire: WireRequest): ChatRequest {
     maxTokens: wire.max_completion_tokens ?? wire.max_tokens ?? null,
     stream: wire.stream ?? false,
     includeUsage: wire.stream_options?.include_usage ?? false,
+    ...convertJobFields(wire),
     metadata: nullIfEmpty(wire.metadata),
     ...((wire.reasoning?.exclude || wire.include_reasoning === false) && {
       excludesReasoning: true,
@@ -404,7 +413,8 @@ function convertTools(wire: WireRequest): Partial<ChatBody> {
 
 /** Schema of the body of POST /api/v1/chat (spec §2.3), with OpenAI's sampling fields. */
 export const chatRequestSchema = z
-  .strictObject({ messages: serviceMessages, ...sharedFields })
+  .strictObject({ messages: serviceMessages, ...sharedFields, ...jobFields })
+  .superRefine(checkJobFields)
   .transform(toRequest);
 
 /**
@@ -417,7 +427,9 @@ export const completionsRequestSchema = z
     ...sharedFields,
     ...openaiFields,
     ...rejectedFields,
+    ...jobFields,
   })
+  .superRefine(checkJobFields)
   .refine((wire) => wire.stream_options == null || wire.stream === true, {
     path: ['stream_options'],
     message: 'requires stream: true',

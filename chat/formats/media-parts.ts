@@ -11,6 +11,7 @@ import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import type { Inputs } from '../../storage/inputs/inputs.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { ChatRequest, IncomingChat } from './chat-fields.ts';
+import type { Caller } from '../../identity/access.ts';
 
 /** Content of a data URI. */
 export interface DataUrl {
@@ -252,7 +253,7 @@ function isUpload(part: ContentPart): part is Extract<ContentPart, { type: 'imag
  * @throws GatewayError INVALID_INPUT_URL if a file is not a picture of this organization
  */
 export async function signUploads(
-  { caller, request }: IncomingChat,
+  { caller, request }: IncomingChat<Pick<Caller, 'organizationId'>>,
   { inputs, storage }: { inputs: Inputs; storage: Storage },
 ): Promise<ChatRequest> {
   if (![...iterateParts(request.body)].some(isUpload)) return request;

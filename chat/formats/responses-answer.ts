@@ -5,6 +5,7 @@
 import { toReasoningDetail } from '../answer-blocks.ts';
 import type { ChatBill } from '../chat-run.ts';
 import type { GatewayError } from '../../domain/errors.ts';
+import type { StreamStep } from '../protocols/protocol.ts';
 import { asText, type JsonObject } from '../../domain/json.ts';
 import { toOpenaiCode, formatOpenaiError } from '../../domain/error-bodies.ts';
 import { formatEvent } from '../../domain/event-lines.ts';
@@ -278,13 +279,13 @@ function toResponseStatus(finishReason: string | null): 'completed' | 'incomplet
 /** Returns the fields of a response that has ended. */
 function formatEnd(
   context: ChatContext,
-  end: { finishReason: string | null; bill: ChatBill; items: ResponseItems },
+  end: { finishReason: string | null; bill: ChatBill; items: ResponseItems; endedAtMs: number },
 ): object {
   const status = toResponseStatus(end.finishReason);
   const reason = incompleteReasons[end.finishReason ?? ''];
   return {
     status,
-    ...(status === 'completed' && { completed_at: toUnixSeconds(Date.now()) }),
+    ...(status === 'completed' && { completed_at: toUnixSeconds(end.endedAtMs) }),
     incomplete_details: reason === undefined ? null : { reason },
     output: restoreOutput(context, end.items.output(status)),
     usage: formatUsage(end.bill),
@@ -320,9 +321,58 @@ function formatErrorEvent(error: GatewayError, { requestId }: ChatContext): Resp
   };
 }
 
-/** Creates the presentation of one chat. It keeps the output items of the stream. */
-export function createResponsesPresentation(): Presentation {
-  const createdAt = toUnixSeconds(Date.now());
+/** State of a response that is not complete. */
+interface Unfinished {
+  status: 'queued' | 'in_progress' | 'failed' | 'cancelled';
+  error: GatewayError | null;
+  bill: ChatBill | null;
+}
+
+function formatUnfinished(
+  context: ChatContext,
+  { status, error, bill }: Unfinished,
+  items: ResponseItems,
+): object {
+  return {
+    status,
+    ...(error &&
+      status === 'failed' && { error: { code: toFailureCode(error), message: error.message } }),
+    output: restoreOutput(context, items.output('incomplete')),
+    ...(bill && { usage: formatUsage(bill), creditsConsumed: bill.creditsConsumed }),
+  };
+}
+
+/** Formats the response of a chat job that is not complete, with the output so far. */
+export function formatUnfinishedResponse(
+  context: ChatContext,
+  {
+    createdAtMs,
+    steps,
+    ...state
+  }: Unfinished & { createdAtMs: number; steps: readonly StreamStep[] },
+): object {
+  const items = new ResponseItems(context.chat.id);
+  for (const { chunk } of steps) items.add(chunk);
+  const fields = formatUnfinished(context, state, items);
+  return formatResponse(context, toUnixSeconds(createdAtMs), fields);
+}
+
+/** Times of the response of a chat job, and the number of the last event that its reader has. */
+export interface StoredResponse {
+  createdAtMs: number;
+  /** Time at which the answer ended; null if it has not. */
+  endedAtMs: number | null;
+  startingAfter?: number;
+}
+
+/**
+ * Creates the presentation of one chat. It keeps the output items of the stream. The events of a chat
+ * job (`stored`) are the same each time.
+ */
+export function createResponsesPresentation(stored?: StoredResponse): Presentation {
+  const createdAt = toUnixSeconds(stored?.createdAtMs ?? Date.now());
+  const findEnd = (): number => stored?.endedAtMs ?? Date.now();
+  const { startingAfter = -1 } = stored ?? {};
   let items: ResponseItems | null = null;
   let restorer: ToolRestorer | null = null;
   let sequenceNumber = 0;
@@ -330,7 +380,7 @@ export function createResponsesPresentation(): Presentation {
   const formatNext = ({ type, ...fields }: ResponseEvent): string => {
     const data = { type, sequence_number: sequenceNumber, ...fields };
     sequenceNumber += 1;
-    return formatEvent(data, type);
+    return data.sequence_number > startingAfter ? formatEvent(data, type) : '';
   };
   const formatEvents = (context: ChatContext, events: readonly ResponseEvent[]): string => {
     restorer ??= new ToolRestorer(context.request.toolForms);
@@ -353,7 +403,8 @@ export function createResponsesPresentation(): Presentation {
     body(context, { steps, finishReason }, bill) {
       const responseItems = new ResponseItems(context.chat.id);
       for (const { chunk } of steps) responseItems.add(chunk);
-      const end = formatEnd(context, { finishReason, bill, items: responseItems });
+      const endedAtMs = findEnd();
+      const end = formatEnd(context, { finishReason, bill, items: responseItems, endedAtMs });
       return JSON.stringify(formatResponse(context, createdAt, end));
     },
     steps(context, steps) {
@@ -365,7 +416,8 @@ export function createResponsesPresentation(): Presentation {
       const { items: outputItems, text: startText } = start(context);
       const { finishReason } = context.chat.streamMetadata;
       const status = toResponseStatus(finishReason);
-      const end = formatEnd(context, { finishReason, bill, items: outputItems });
+      const endedAtMs = findEnd();
+      const end = formatEnd(context, { finishReason, bill, items: outputItems, endedAtMs });
       const response = formatResponse(context, createdAt, end);
       const events = [...outputItems.end(status), { type: `response.${status}`, response }];
       return startText + formatEvents(context, events);
@@ -375,13 +427,9 @@ export function createResponsesPresentation(): Presentation {
       const charge = bill && { creditsConsumed: bill.creditsConsumed };
       const event = { ...formatErrorEvent(error, context), ...charge };
       const ended = outputItems.end('incomplete');
-      const response = formatResponse(context, createdAt, {
-        status: 'failed',
-        error: { code: toFailureCode(error), message: error.message },
-        output: restoreOutput(context, outputItems.output('incomplete')),
-        ...(bill && { usage: formatUsage(bill) }),
-        ...charge,
-      });
+      const status = stored && error.code === 'CANCELED' ? 'cancelled' : 'failed';
+      const state = formatUnfinished(context, { status, error, bill }, outputItems);
+      const response = formatResponse(context, createdAt, state);
       // Clients act on either of the two last events.
       const events = [...ended, event, { type: 'response.failed', response }];
       return startText + formatEvents(context, events);

@@ -110,7 +110,7 @@ const wireRequest = z.object({
     .nullish(),
   truncation: z.literal('disabled', 'must be disabled: the input is never truncated').nullish(),
   store: openaiFields.store,
-  background: z.literal(false, 'must be false: background responses are not supported').nullish(),
+  background: z.boolean().nullish(),
   previous_response_id: createRejectedField(notStoredReason),
   conversation: createRejectedField(notStoredReason),
   context_management: createRejectedField(notStoredReason),
@@ -130,6 +130,11 @@ export const responsesRequestSchema = wireRequest
       flattenTools([...(tools ?? []), ...input.tools]).tools.length > 0,
     { path: ['tool_choice'], message: requiresTools },
   )
+  .refine(({ background, store }) => !background || store !== false, {
+    path: ['store'],
+    message:
+      'must not be false with background: true, because the response is stored for some time',
+  })
   .transform(toRequest);
 
 function toRequest(wire: WireRequest): ChatRequest {
@@ -142,9 +147,10 @@ function toRequest(wire: WireRequest): ChatRequest {
     stream: wire.stream ?? false,
     includeUsage: false,
     metadata: nullIfEmpty(wire.metadata),
-    // `store` is ignored, because no response is stored.
+    ...(wire.background && { background: true as const }),
+    // `store` is ignored without `background`, because no such response is stored.
     ignored: [
-      ...(wire.store ? ['store'] : []),
+      ...(wire.store && !wire.background ? ['store'] : []),
       ...(wire.include ?? []).flatMap((name) =>
         ignoredInclude.has(name) ? [`include.${name}`] : [],
       ),

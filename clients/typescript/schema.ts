@@ -714,11 +714,38 @@ export interface paths {
         parameters: {};
         /**
          * Create a response (OpenAI-compatible)
-         * @description Accepts every chat model. OpenAI SDKs call this endpoint as `responses`. No response is stored: send the whole conversation in `input`. Only tools that run at the caller are supported. Fields that are not listed here are ignored.
+         * @description Accepts every chat model. OpenAI SDKs call this endpoint as `responses`. Only responses with `background: true` are stored, for a limited time: send the whole conversation in `input`. Only tools that run at the caller are supported. Fields that are not listed here are ignored.
          *
          *     Scope: `chat`.
          */
         post: operations["createResponse"];
+    };
+    "/api/v1/responses/{jobId}": {
+        parameters: {};
+        /**
+         * Get a background response (OpenAI-compatible)
+         * @description Background responses are stored for a limited time, by default for 24 hours. With `stream=true`, the events of the response are sent: all of them, or those behind the number `starting_after`. Events of an interrupted stream are sent again without a further charge.
+         *
+         *     Scope: `chat`.
+         */
+        get: operations["getResponse"];
+        /**
+         * Delete a background response (OpenAI-compatible)
+         * @description Deletes the texts of the response. A response that has not ended is canceled.
+         *
+         *     Scope: `chat`.
+         */
+        delete: operations["deleteResponse"];
+    };
+    "/api/v1/responses/{jobId}/cancel": {
+        parameters: {};
+        /**
+         * Cancel a background response (OpenAI-compatible)
+         * @description What the provider has delivered is charged. A response that has ended is returned unchanged.
+         *
+         *     Scope: `chat`.
+         */
+        post: operations["cancelResponse"];
     };
     "/api/v1/embeddings": {
         parameters: {};
@@ -1051,6 +1078,21 @@ export interface webhooks {
         parameters: {};
         /** A job is canceled */
         post: operations["canceledJobWebhook"];
+    };
+    "chat.completed": {
+        parameters: {};
+        /** A chat job is completed */
+        post: operations["completedChatWebhook"];
+    };
+    "chat.failed": {
+        parameters: {};
+        /** A chat job is failed */
+        post: operations["failedChatWebhook"];
+    };
+    "chat.canceled": {
+        parameters: {};
+        /** A chat job is canceled */
+        post: operations["canceledChatWebhook"];
     };
     "account.balance.low": {
         parameters: {};
@@ -1712,6 +1754,19 @@ export interface components {
             cacheWriteTokens?: number;
             reasoningTokens?: number;
         };
+        JobTicket: {
+            jobId: string;
+            /** @enum {string} */
+            status: "queued" | "in_progress" | "completed" | "failed" | "canceled";
+            /** Format: uri */
+            statusUrl: string;
+            /** Format: uri */
+            cancelUrl: string;
+            /** Format: date-time */
+            createdAt: string;
+            /** Format: date-time */
+            deadlineAt: string;
+        };
         /** @description Error: `error` is a machine-readable code, `message` explains it, `details` lists the invalid fields. */
         Error: {
             error: string;
@@ -1899,19 +1954,6 @@ export interface components {
             used: number;
             cost: number;
             remaining: number;
-        };
-        JobTicket: {
-            jobId: string;
-            /** @enum {string} */
-            status: "queued" | "in_progress" | "completed" | "failed" | "canceled";
-            /** Format: uri */
-            statusUrl: string;
-            /** Format: uri */
-            cancelUrl: string;
-            /** Format: date-time */
-            createdAt: string;
-            /** Format: date-time */
-            deadlineAt: string;
         };
         StudioEstimate: {
             type: string;
@@ -2236,7 +2278,7 @@ export interface components {
             endpointId: string;
             /** Format: uri */
             url: string;
-            events: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
+            events: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "chat.completed" | "chat.failed" | "chat.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
             description: string;
             paused: boolean;
             /** @description Number of webhooks that were delivered. */
@@ -2704,6 +2746,12 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /** @description True to start a job: the response has status 202 and its `statusUrl`. */
+            async?: boolean | null;
+            /** @description HTTPS URL that receives the end of the job (docs/webhooks.md). Requires `async: true`. */
+            webhookUrl?: string | null;
+            /** @description Events that are sent to `webhookUrl`; all by default. */
+            webhookEvents?: ("completed" | "failed" | "canceled")[] | null;
         };
         ChatAnswer: {
             id: string;
@@ -2973,6 +3021,12 @@ export interface components {
             web_search_options?: null | unknown[];
             functions?: null | unknown[];
             function_call?: null | unknown[];
+            /** @description True to start a job: the response has status 202 and its `statusUrl`. */
+            async?: boolean | null;
+            /** @description HTTPS URL that receives the end of the job (docs/webhooks.md). Requires `async: true`. */
+            webhookUrl?: string | null;
+            /** @description Events that are sent to `webhookUrl`; all by default. */
+            webhookEvents?: ("completed" | "failed" | "canceled")[] | null;
         };
         ChatCompletionsAnswer: {
             id: string;
@@ -5160,7 +5214,7 @@ export interface components {
              */
             url: string;
             /** @description Types of the events that are sent. */
-            events: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
+            events: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "chat.completed" | "chat.failed" | "chat.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
             /** @default  */
             description?: string;
             /**
@@ -5176,7 +5230,7 @@ export interface components {
                 endpointId: string;
                 /** Format: uri */
                 url: string;
-                events: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
+                events: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "chat.completed" | "chat.failed" | "chat.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
                 description: string;
                 paused: boolean;
                 /** @description Number of webhooks that were delivered. */
@@ -5210,7 +5264,7 @@ export interface components {
              */
             url?: string;
             /** @description Types of the events that are sent. */
-            events?: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
+            events?: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "chat.completed" | "chat.failed" | "chat.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
             description?: string;
             /** @description True to send nothing. The events wait, and are sent when it is false again. */
             paused?: boolean;
@@ -5584,7 +5638,7 @@ export interface components {
             include?: ("reasoning.encrypted_content" | "code_interpreter_call.outputs" | "computer_call_output.output.image_url" | "file_search_call.results" | "message.input_image.image_url" | "web_search_call.action.sources" | "web_search_call.results")[] | null;
             truncation?: "disabled" | null;
             store?: boolean | null;
-            background?: false | null;
+            background?: boolean | null;
             previous_response_id?: null | unknown[];
             conversation?: null | unknown[];
             context_management?: null | unknown[];
@@ -5597,8 +5651,11 @@ export interface components {
             /** @constant */
             object: "response";
             created_at: number;
-            /** @enum {string} */
-            status: "completed" | "incomplete";
+            /**
+             * @description Without `background: true`, always `completed` or `incomplete`.
+             * @enum {string}
+             */
+            status: "queued" | "in_progress" | "completed" | "incomplete" | "failed" | "cancelled";
             incomplete_details: {
                 /** @enum {string} */
                 reason: "max_output_tokens" | "content_filter";
@@ -5665,6 +5722,7 @@ export interface components {
             } & {
                 [key: string]: unknown;
             }))[];
+            /** @description Null before the response has ended. */
             usage: {
                 input_tokens: number;
                 input_tokens_details: {
@@ -5676,9 +5734,204 @@ export interface components {
                     reasoning_tokens: number;
                 };
                 total_tokens: number;
-            };
+            } | null;
             /** @description Charged credits. Null if the charge is not confirmed within some seconds; GET /api/v1/chats/{id} shows it later. */
-            creditsConsumed: number | null;
+            creditsConsumed?: number | null;
+        } & {
+            [key: string]: unknown;
+        };
+        GetResponseAnswer: {
+            id: string;
+            /** @constant */
+            object: "response";
+            created_at: number;
+            /**
+             * @description Without `background: true`, always `completed` or `incomplete`.
+             * @enum {string}
+             */
+            status: "queued" | "in_progress" | "completed" | "incomplete" | "failed" | "cancelled";
+            incomplete_details: {
+                /** @enum {string} */
+                reason: "max_output_tokens" | "content_filter";
+            } | null;
+            model: string;
+            output: (({
+                /** @constant */
+                type: "message";
+                id: string;
+                /** @constant */
+                role: "assistant";
+                status: string;
+                content: ({
+                    /** @enum {string} */
+                    type: "output_text" | "refusal";
+                } & {
+                    [key: string]: unknown;
+                })[];
+            } & {
+                [key: string]: unknown;
+            }) | ({
+                /** @constant */
+                type: "function_call";
+                id: string;
+                call_id: string;
+                name: string;
+                arguments: string;
+                status: string;
+            } & {
+                [key: string]: unknown;
+            }) | ({
+                /** @constant */
+                type: "custom_tool_call";
+                id: string;
+                call_id: string;
+                name: string;
+                input: string;
+                status: string;
+            } & {
+                [key: string]: unknown;
+            }) | ({
+                /** @constant */
+                type: "tool_search_call";
+                id: string;
+                call_id: string;
+                /** @constant */
+                execution: "client";
+                arguments: {
+                    [key: string]: unknown;
+                };
+                status: string;
+            } & {
+                [key: string]: unknown;
+            }) | ({
+                /** @constant */
+                type: "reasoning";
+                id: string;
+                summary: {
+                    /** @constant */
+                    type: "summary_text";
+                    text: string;
+                }[];
+                encrypted_content: string | null;
+            } & {
+                [key: string]: unknown;
+            }))[];
+            /** @description Null before the response has ended. */
+            usage: {
+                input_tokens: number;
+                input_tokens_details: {
+                    cached_tokens: number;
+                    cache_write_tokens: number;
+                };
+                output_tokens: number;
+                output_tokens_details: {
+                    reasoning_tokens: number;
+                };
+                total_tokens: number;
+            } | null;
+            /** @description Charged credits. Null if the charge is not confirmed within some seconds; GET /api/v1/chats/{id} shows it later. */
+            creditsConsumed?: number | null;
+        } & {
+            [key: string]: unknown;
+        };
+        DeleteResponseAnswer: {
+            id: string;
+            /** @constant */
+            object: "response";
+            /** @constant */
+            deleted: true;
+        };
+        CancelResponseAnswer: {
+            id: string;
+            /** @constant */
+            object: "response";
+            created_at: number;
+            /**
+             * @description Without `background: true`, always `completed` or `incomplete`.
+             * @enum {string}
+             */
+            status: "queued" | "in_progress" | "completed" | "incomplete" | "failed" | "cancelled";
+            incomplete_details: {
+                /** @enum {string} */
+                reason: "max_output_tokens" | "content_filter";
+            } | null;
+            model: string;
+            output: (({
+                /** @constant */
+                type: "message";
+                id: string;
+                /** @constant */
+                role: "assistant";
+                status: string;
+                content: ({
+                    /** @enum {string} */
+                    type: "output_text" | "refusal";
+                } & {
+                    [key: string]: unknown;
+                })[];
+            } & {
+                [key: string]: unknown;
+            }) | ({
+                /** @constant */
+                type: "function_call";
+                id: string;
+                call_id: string;
+                name: string;
+                arguments: string;
+                status: string;
+            } & {
+                [key: string]: unknown;
+            }) | ({
+                /** @constant */
+                type: "custom_tool_call";
+                id: string;
+                call_id: string;
+                name: string;
+                input: string;
+                status: string;
+            } & {
+                [key: string]: unknown;
+            }) | ({
+                /** @constant */
+                type: "tool_search_call";
+                id: string;
+                call_id: string;
+                /** @constant */
+                execution: "client";
+                arguments: {
+                    [key: string]: unknown;
+                };
+                status: string;
+            } & {
+                [key: string]: unknown;
+            }) | ({
+                /** @constant */
+                type: "reasoning";
+                id: string;
+                summary: {
+                    /** @constant */
+                    type: "summary_text";
+                    text: string;
+                }[];
+                encrypted_content: string | null;
+            } & {
+                [key: string]: unknown;
+            }))[];
+            /** @description Null before the response has ended. */
+            usage: {
+                input_tokens: number;
+                input_tokens_details: {
+                    cached_tokens: number;
+                    cache_write_tokens: number;
+                };
+                output_tokens: number;
+                output_tokens_details: {
+                    reasoning_tokens: number;
+                };
+                total_tokens: number;
+            } | null;
+            /** @description Charged credits. Null if the charge is not confirmed within some seconds; GET /api/v1/chats/{id} shows it later. */
+            creditsConsumed?: number | null;
         } & {
             [key: string]: unknown;
         };
@@ -6284,6 +6537,16 @@ export interface operations {
                     };
                 };
             };
+            /** @description With `async: true`: the job was started. */
+            202: {
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["JobTicket"];
+                    };
+                };
+            };
         };
     };
     chatCompletions: {
@@ -6318,6 +6581,16 @@ export interface operations {
                     "text/event-stream": {
                         event?: string;
                         data: string;
+                    };
+                };
+            };
+            /** @description With `async: true`: the job was started. */
+            202: {
+                content: {
+                    "application/json": {
+                        /** @constant */
+                        success: true;
+                        data: components["schemas"]["JobTicket"];
                     };
                 };
             };
@@ -8597,6 +8870,60 @@ export interface operations {
             };
         };
     };
+    getResponse: {
+        parameters: {
+            query?: {
+                stream?: "true" | "false";
+                /** @description Number (`sequence_number`) of the last event that the client has received. */
+                starting_after?: number;
+            };
+            path: {
+                jobId: string;
+            };
+        };
+        responses: {
+            /** @description The response. With `stream=true` it is sent as server-sent events. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["GetResponseAnswer"];
+                    "text/event-stream": {
+                        event: string;
+                        data: string;
+                    };
+                };
+            };
+        };
+    };
+    deleteResponse: {
+        parameters: {
+            path: {
+                jobId: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["DeleteResponseAnswer"];
+                };
+            };
+        };
+    };
+    cancelResponse: {
+        parameters: {
+            path: {
+                jobId: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["CancelResponseAnswer"];
+                };
+            };
+        };
+    };
     createEmbeddings: {
         parameters: {
             header?: {
@@ -9520,6 +9847,108 @@ export interface operations {
                 "application/json": {
                     /** @constant */
                     type: "studio.job.canceled";
+                    /** Format: date-time */
+                    timestamp: string;
+                    data: components["schemas"]["Job"];
+                };
+            };
+        };
+        responses: {
+            /** @description The webhook will not be sent again. */
+            410: {
+            };
+            /** @description The webhook was received. */
+            "2XX": {
+            };
+            /** @description The webhook will be sent again later. */
+            default: {
+            };
+        };
+    };
+    completedChatWebhook: {
+        parameters: {
+            header: {
+                /** @description Id of the webhook. It is the same when the webhook is sent again. */
+                "webhook-id": string;
+                /** @description Unix time of this attempt, in seconds. */
+                "webhook-timestamp": string;
+                /** @description `v1,` followed by an HMAC-SHA256 in base64. Several signatures are separated by spaces. */
+                "webhook-signature": string;
+            };
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @constant */
+                    type: "chat.completed";
+                    /** Format: date-time */
+                    timestamp: string;
+                    data: components["schemas"]["Job"];
+                };
+            };
+        };
+        responses: {
+            /** @description The webhook will not be sent again. */
+            410: {
+            };
+            /** @description The webhook was received. */
+            "2XX": {
+            };
+            /** @description The webhook will be sent again later. */
+            default: {
+            };
+        };
+    };
+    failedChatWebhook: {
+        parameters: {
+            header: {
+                /** @description Id of the webhook. It is the same when the webhook is sent again. */
+                "webhook-id": string;
+                /** @description Unix time of this attempt, in seconds. */
+                "webhook-timestamp": string;
+                /** @description `v1,` followed by an HMAC-SHA256 in base64. Several signatures are separated by spaces. */
+                "webhook-signature": string;
+            };
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @constant */
+                    type: "chat.failed";
+                    /** Format: date-time */
+                    timestamp: string;
+                    data: components["schemas"]["Job"];
+                };
+            };
+        };
+        responses: {
+            /** @description The webhook will not be sent again. */
+            410: {
+            };
+            /** @description The webhook was received. */
+            "2XX": {
+            };
+            /** @description The webhook will be sent again later. */
+            default: {
+            };
+        };
+    };
+    canceledChatWebhook: {
+        parameters: {
+            header: {
+                /** @description Id of the webhook. It is the same when the webhook is sent again. */
+                "webhook-id": string;
+                /** @description Unix time of this attempt, in seconds. */
+                "webhook-timestamp": string;
+                /** @description `v1,` followed by an HMAC-SHA256 in base64. Several signatures are separated by spaces. */
+                "webhook-signature": string;
+            };
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @constant */
+                    type: "chat.canceled";
                     /** Format: date-time */
                     timestamp: string;
                     data: components["schemas"]["Job"];

@@ -56,7 +56,7 @@ export function describeForClients(): { description: Description; capabilities: 
       removeErrorResponses(endpoint);
       nameBodies(endpoint, description);
       // The clients have a method of their own for jobs that continue another.
-      if (createsJobs(endpoint) && !path.includes('{'))
+      if (path.startsWith(studioPath) && createsJobs(endpoint) && !path.includes('{'))
         capabilities.push(describeCapability(path, endpoint, description));
     }
   }

@@ -7,6 +7,7 @@ import { pipelineStepId } from '../../domain/job-record.ts';
 import { formatDuration } from '../../domain/durations.ts';
 import type { JobCall } from './job-calls.ts';
 import type { JobRecord, JobCaller } from './job-reads.ts';
+import { describeOutputs, describeSettlement } from './job-statement.ts';
 import type { WebhookRecord, WebhookAttempt } from '../../webhooks/webhooks.ts';
 import type { WorkflowState } from '../executions/workflow-state.ts';
 import { formatCredits } from '../../domain/credits.ts';
@@ -359,9 +360,7 @@ export function explainJob(evidence: JobEvidence): string {
     case 'completed': {
       const charged = job.charged ?? 0;
       const reservedNote = charged === job.reserved ? '' : ` of ${reserved} reserved`;
-      const count = (job.outputs ?? []).flatMap(({ artifacts }) => artifacts).length;
-      const files = count === 1 ? '1 file' : `${count} files`;
-      return `Charged ${formatCredits(charged)}${reservedNote} to ${caller.organizationName}: ${listProviders(evidence)} delivered ${files} of ${job.model ?? job.type} in ${duration}${describeFailedSteps(job)}${describePausesAndFailures(evidence)}${describeWebhook(evidence)}${describeRefund(evidence)}.`;
+      return `Charged ${formatCredits(charged)}${reservedNote} to ${caller.organizationName}: ${listProviders(evidence)} delivered ${describeOutputs(job)} of ${job.model ?? job.type} in ${duration}${describeFailedSteps(job)}${describePausesAndFailures(evidence)}${describeWebhook(evidence)}${describeRefund(evidence)}.`;
     }
     case 'canceled': {
       const cancelRequest = evidence.actions.find(
@@ -370,10 +369,10 @@ export function explainJob(evidence: JobEvidence): string {
       const actorNote = cancelRequest
         ? `by ${cancelRequest.actor} (${cancelRequest.reason}), `
         : '';
-      return `Canceled ${actorNote}after ${duration} and released ${reserved}: ${describeError(evidence)}${describePausesAndFailures(evidence)}${describeWebhook(evidence)}.`;
+      return `Canceled ${actorNote}after ${duration} and ${describeSettlement(job)}: ${describeError(evidence)}${describePausesAndFailures(evidence)}${describeWebhook(evidence)}.`;
     }
     case 'failed':
-      return `Failed after ${duration} and released ${reserved}: ${describeError(evidence)}${describePausesAndFailures(evidence)}${describeWebhook(evidence)}.`;
+      return `Failed after ${duration} and ${describeSettlement(job)}: ${describeError(evidence)}${describePausesAndFailures(evidence)}${describeWebhook(evidence)}.`;
     default:
       return job.status satisfies never;
   }

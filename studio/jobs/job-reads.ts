@@ -11,6 +11,7 @@ import { isArchived } from '../../ledger/ledger-reads.ts';
 import { jobRow, type Documents, type JobRecord } from '../../domain/job-record.ts';
 import {
   approvalPlanVersion,
+  chatPlanVersion,
   planVersion,
   type CallOutputs,
   type JobPlan,
@@ -116,7 +117,9 @@ const idRow = z.object({ id: z.string() });
 const jobCount = z.object({ count: z.number(), complete: z.boolean() });
 type JobCount = z.infer<typeof jobCount>;
 
-const planHead = z.looseObject({ planVersion: z.literal([planVersion, approvalPlanVersion]) });
+const planHead = z.looseObject({
+  planVersion: z.literal([planVersion, approvalPlanVersion, chatPlanVersion]),
+});
 /** Schema of a stored plan. A plan of another version is read as null. */
 const planRow = z.object({
   plan: z

@@ -4,6 +4,7 @@
  */
 import { formatCredits } from '../../domain/credits.ts';
 import { errorTable } from '../../domain/errors.ts';
+import { chatJobType } from '../../domain/job-contract.ts';
 import { listAwaiting } from '../pipelines/approval-view.ts';
 import { finishStep } from '../pipelines/pipeline-requests.ts';
 import { describeCall, type JobCall } from './job-calls.ts';
@@ -48,7 +49,7 @@ export function describeJob(job: StatementJob, calls: readonly JobCall[]): JobSt
     }
     case 'canceled':
       return {
-        why: `Canceled. Nothing was charged; ${reserved} were released.`,
+        why: `Canceled. ${describeUndelivered(job)}.`,
         outcomeUnknown: false,
       };
     case 'failed': {
@@ -58,12 +59,29 @@ export function describeJob(job: StatementJob, calls: readonly JobCall[]): JobSt
         job.error && errorTable[job.error.code].retryable
           ? 'The same request may succeed later.'
           : 'The same request would fail again.';
-      const why = `${sentence}. Nothing was charged; ${reserved} were released. ${advice}`;
+      const why = `${sentence}. ${describeUndelivered(job)}. ${advice}`;
       return { why, outcomeUnknown: false };
     }
     default:
       return job.status satisfies never;
   }
+}
+
+/** Describes the credits of a job that failed or was canceled. Only a chat job may be charged for a part. */
+function describeUndelivered({ charged, reserved }: StatementJob): string {
+  if (!charged) return `Nothing was charged; ${formatCredits(reserved)} were released`;
+  return `${formatCredits(charged)} were charged for what was delivered`;
+}
+
+/** Describes the settlement of a job that failed or was canceled, for operators. */
+export const describeSettlement = ({ charged, reserved }: StatementJob): string =>
+  charged ? `charged ${formatCredits(charged)}` : `released ${formatCredits(reserved)}`;
+
+/** Returns the number of the outputs of a job; a chat job delivers the answer. */
+export function describeOutputs({ type, outputs }: Pick<JobRecord, 'type' | 'outputs'>): string {
+  if (type === chatJobType) return 'the answer';
+  const count = (outputs ?? []).flatMap(({ artifacts }) => artifacts).length;
+  return count === 1 ? '1 file' : `${count} files`;
 }
 
 /** Describes which steps of a pipeline delivered, or that the result of another job was delivered. */

@@ -156,6 +156,8 @@ export const jobSchema = z
 /** Job resource. */
 export type JobResource = z.infer<typeof jobSchema>;
 
+const jsonObject = z.record(z.string(), z.unknown()).nullable();
+
 /** Part of the `data` of a pipeline. */
 const deliveredSteps = z.object({
   steps: z.array(z.object({ id: z.string(), data: z.record(z.string(), z.unknown()).nullable() })),
@@ -219,8 +221,9 @@ export function createJobView(deps: { publicBaseUrl: string; urlOf: SignUrl }) {
    */
   async function buildResult(job: JobRecord): Promise<Record<string, unknown> | null> {
     const capability = findCapability(job.type);
-    if (!capability || job.status !== 'completed' || !job.outputs) return null;
-    if (job.mediaDeletedAtMs !== null) return null;
+    if (job.status !== 'completed' || !job.outputs || job.mediaDeletedAtMs !== null) return null;
+    // A chat job has no capability: the data of its only call is its answer, until that is deleted.
+    if (!capability) return jsonObject.parse(job.outputs[0]?.data ?? null);
     return presentOutputs(deps.urlOf, { job, capability, outputs: job.outputs });
   }
 

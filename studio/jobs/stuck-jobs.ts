@@ -67,7 +67,9 @@ export function createStuckJobs({ pool, client }: { pool: DatabasePool; client: 
     return Promise.all(
       rows.map(async (row) => {
         const workflow =
-          row.kind === 'studio' ? await readWorkflow(client, row.id).catch(() => null) : null;
+          row.kind === 'studio' || row.type !== null
+            ? await readWorkflow(client, row.id).catch(() => null)
+            : null;
         return { ...row, workflow, reasons: findReasons(row, calls.get(row.id) ?? [], workflow) };
       }),
     );
@@ -104,7 +106,7 @@ function findReasons(
   calls: readonly JobCall[],
   workflow: WorkflowState | null,
 ): string[] {
-  if (reservation.kind === 'chat')
+  if (reservation.kind === 'chat' && reservation.type === null)
     return [
       'an open chat: it is settled when it ends or, if its process crashes, at its last checkpoint',
     ];

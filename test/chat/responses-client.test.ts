@@ -216,7 +216,7 @@ describe('errors of the Responses API', () => {
   it.each<[param: string, fields: object, sentence: string, code?: string]>([
     ['previous_response_id', { previous_response_id: 'resp_1' }, 'send the whole conversation'],
     ['conversation', { conversation: 'conv_1' }, 'send the whole conversation'],
-    ['background', { background: true }, 'must be false'],
+    ['store', { background: true, store: false }, 'must not be false with background: true'],
     ['tools.0.type', { tools: [{ type: 'file_search' }] }, 'must be one of function, custom'],
     ['input.0.type', { input: [{ type: 'item_reference', id: 'msg_1' }] }, 'item_reference is not'],
     [

@@ -1,4 +1,5 @@
-/** One request of each Studio kind, with inputs that the sandbox can read. */
+/** One request of each kind of job, with inputs that the sandbox can read. */
+import type { Point } from './points.ts';
 
 /** URLs of inputs. */
 export interface Inputs {
@@ -21,6 +22,8 @@ export interface Kind {
    * or last step. One provider queues the call; the other returns the result in its only response.
    */
   middle?: readonly number[];
+  /** Points that jobs of the kind reach; by default those of a Studio job. */
+  points?: readonly Point[];
 }
 
 const kind = (
@@ -73,4 +76,15 @@ export const kinds: readonly Kind[] = [
   kind('sfxGenerate', 'sfx/generate', (_, prompt) => ({ prompt, durationSeconds: 1 }), once),
   kind('audioTranscribe', 'audio/transcribe', ({ speech }) => ({ audioUrl: speech }), once),
   kind('pipeline', 'pipelines', steps, { middle: [1, 2] }),
+  {
+    name: 'chatAnswer',
+    path: '/api/v1/chat',
+    body: (_, text) => ({
+      model: 'gpt-4o',
+      messages: [{ role: 'user', content: `[[words:60]] [[slow-chunks:50ms]] ${text}` }],
+      async: true,
+    }),
+    // test/chat/background-crashes.slow.test.ts kills processes in the middle of an answer.
+    points: ['before-start', 'reserved', 'stored', 'charged', 'not-answered'],
+  },
 ];

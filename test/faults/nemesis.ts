@@ -7,6 +7,8 @@ import { randomUUID } from 'node:crypto';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { requestPatiently, type PatientAnswer } from './caller.ts';
 import { audit, checkJob, checkSteps, readJobs, setSandboxFaults, settle } from './cell.ts';
+import { chatJobType } from '../../domain/job-contract.ts';
+import { createCalls } from './calls.ts';
 import { runBulkRound } from './bulk-round.ts';
 import { kinds, type Kind } from './kinds.ts';
 import { createRandom } from './shuffle.ts';
@@ -68,6 +70,7 @@ export async function runNemesis(stack: FaultStack, options: NemesisOptions) {
     ...(bulk?.violations ?? []),
     ...(await settle(stack)),
     ...(await audit(stack)),
+    ...(await countChatCalls(stack)),
   ];
   const tags = requests.map(({ tag }) => tag);
   const begun = new Set((await readJobs(stack, tags)).map(({ tag }) => tag));
@@ -102,6 +105,17 @@ export async function runNemesis(stack: FaultStack, options: NemesisOptions) {
     unserved,
     violations,
   };
+}
+
+/** Checks that no chat was sent twice. A sandbox that was killed has counted fewer than were sent. */
+async function countChatCalls(stack: FaultStack): Promise<string[]> {
+  const { chatCalls = 0 } = await createCalls(stack).sandbox<{ chatCalls?: number }>('counters');
+  const [recorded] = await stack.query<{ count: number }>(
+    `SELECT count(*)::integer FROM provider_call c JOIN job j ON j.id = c.job_id WHERE j.type = $1`,
+    [chatJobType],
+  );
+  const count = recorded?.count ?? 0;
+  return chatCalls > count ? [`${chatCalls} calls of ${count} chat jobs`] : [];
 }
 
 async function send(stack: FaultStack, kind: Kind): Promise<SentRequest> {

@@ -13,6 +13,7 @@ export interface Fault {
 }
 
 const ledger = 'test/ledger/ledger.test.ts';
+const backgroundChats = 'test/chat/background.test.ts';
 const ledgerSql = 'ledger/ledger.sql';
 const decisionsSql = 'ledger/ledger-decisions.sql';
 const jobsSql = 'ledger/ledger-jobs.sql';
@@ -150,7 +151,7 @@ const money: Fault[] = [
   {
     name: 'an attempt that could not send its call does not note it',
     file: 'activities/submit.ts',
-    original: 'deps.records.noteUnsent(callAttempt);',
+    original: 'records.noteUnsent(callAttempt);',
     planted: '',
     tests: ['test/activities/submit.test.ts'],
   },
@@ -1048,9 +1049,37 @@ const chat: Fault[] = [
   {
     name: 'the sweep of chats postpones the reservations of jobs',
     file: 'chat/chat-ledger.ts',
-    original: "WHERE state = 'reserved' AND kind = 'chat' AND expires_at < now()",
-    planted: "WHERE state = 'reserved' AND expires_at < now()",
+    original: "AND kind = 'chat' AND id NOT LIKE 'job\\\\_%' AND expires_at",
+    planted: 'AND expires_at',
     tests: ['test/ledger/locks.test.ts'],
+  },
+  {
+    name: 'the sweep of chats settles chat jobs',
+    file: 'chat/chat.sql',
+    original: "r.kind = 'chat' AND r.id NOT LIKE 'job\\_%' AND r.expires_at",
+    planted: "r.kind = 'chat' AND r.expires_at",
+    tests: [backgroundChats],
+  },
+  {
+    name: 'a chat job is two records of usage',
+    file: 'ledger/usage-records.ts',
+    original: "x.kind = 'chat' AND x.id NOT LIKE 'job\\\\_%'`,",
+    planted: "x.kind = 'chat'`,",
+    tests: [backgroundChats],
+  },
+  {
+    name: 'a resumed stream repeats the last event',
+    file: 'chat/formats/responses-answer.ts',
+    original: 'data.sequence_number > startingAfter',
+    planted: 'data.sequence_number >= startingAfter',
+    tests: [backgroundChats],
+  },
+  {
+    name: 'another attempt sends the call of a chat job again',
+    file: 'activities/answer-chat.ts',
+    original: "if (begun?.verdict !== 'send') return;",
+    planted: 'if (begun === null) return;',
+    tests: ['test/chat/background-crashes.slow.test.ts'],
   },
   {
     name: 'free cached input is charged like other input',

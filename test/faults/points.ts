@@ -44,6 +44,12 @@ async function reach(point: Point, subject: string, call: number | null = null):
 
 type Method<Args extends unknown[], Out> = (...args: Args) => Promise<Out>;
 
+/** Reservation that is settled. */
+interface Settled {
+  id: string;
+  to: 'charged' | 'released';
+}
+
 interface Stops<Args extends unknown[], Out> {
   before?: (...args: Args) => Promise<void>;
   after?: (out: Out, ...args: Args) => Promise<void>;
@@ -69,8 +75,9 @@ function findCall(text: string): [jobId: string, call: number] {
 
 /** Wraps the services so that activities wait at their points. */
 export function stopActivities(services: Services): void {
-  const { ledger, providers, records, artifacts, storage } = services;
+  const { ledger, chatLedger, providers, records, artifacts, storage } = services;
   ledger.reserve = wrap(ledger.reserve, { after: (_, { id }) => reach('reserved', id) });
+  chatLedger.reserve = wrap(chatLedger.reserve, { after: (_, { id }) => reach('reserved', id) });
   records.begin = wrap(records.begin, {
     before: ({ jobId, callIndex }) => reach('between-steps', jobId, callIndex),
   });
@@ -89,14 +96,16 @@ export function stopActivities(services: Services): void {
       if (key.includes('/job_')) await reach('mid-store', ...findCall(key));
     },
   });
-  ledger.settle = wrap(ledger.settle, {
-    before: async ({ id, to }) => {
+  const settlement = {
+    before: async ({ id, to }: Settled) => {
       if (to === 'charged') await reach('stored', id);
     },
-    after: async (_, { id, to }) => {
+    after: async (_: unknown, { id, to }: Settled) => {
       if (to === 'charged') await reach('charged', id);
     },
-  });
+  };
+  ledger.settle = wrap(ledger.settle, settlement);
+  chatLedger.settle = wrap(chatLedger.settle, settlement);
 }
 
 /** Wraps the client so that it waits before it starts a workflow. */

@@ -121,6 +121,15 @@ const successes: { [Verb in Name]: Activities[Verb] } = {
     paused: [],
     settledBefore: null,
   }),
+  reserveChat: async () => ({ verdict: 'reserved', reservedMicro: 1, isSettled: false }),
+  answerChat: async () => {},
+  settleChat: async () => ({
+    verdict: 'settled',
+    status: 'completed',
+    state: 'charged',
+    chargedMicro: 1,
+    error: null,
+  }),
   submit: async ({ callIndex, route }) => ({
     kind: 'operation',
     operation: { id: `${route.provider}-${callIndex}` },

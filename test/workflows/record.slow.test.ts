@@ -310,6 +310,43 @@ describe('each end of a bulk action', () => {
   });
 });
 
+/** Chat jobs, and their ends. */
+const chats = [
+  { status: 'completed', content: 'a tree' },
+  { status: 'failed', content: '[[words:20]] [[stream-error:5]]' },
+  { status: 'canceled', content: '[[words:5000]] [[slow-chunks:50ms]]' },
+  { status: 'rejected', content: 'a tree', credits: 0 },
+];
+
+describe.concurrent('each end of a chat job', () => {
+  it.for(chats)('chatAnswer.$status', async ({ status, content, credits = 10 }, { expect }) => {
+    const { key, organizationId } = await gateway.newCaller({ credits });
+    const body = { model: 'gpt-4o', messages: [{ role: 'user', content }], async: true };
+    const answer = await gateway.call('/api/v1/chat', { key, body });
+    if (status === 'rejected') expect(answer.status).toBe(402);
+    else {
+      const { jobId } = answer.body.data;
+      const path = `/api/v1/studio/jobs/${jobId}`;
+      if (status === 'canceled') {
+        await until(async () => {
+          const { data } = (await gateway.call(path, { key })).body;
+          return data.status === 'in_progress';
+        });
+        await gateway.cancel(jobId, key);
+      }
+      expect((await gateway.untilDone(jobId, key)).body.data.status).toBe(status);
+    }
+    const query = `WorkflowType = "chatAnswer" AND OrganizationId = "${organizationId}"`;
+    const workflowId = await until(async () => {
+      for await (const run of gateway.api.client.workflow.list({ query })) return run.workflowId;
+      return null;
+    });
+    const handle = gateway.getWorkflow(workflowId);
+    await handle.result().catch(() => {});
+    ended.set(`chatAnswer.${status}`, handle);
+  });
+});
+
 describe('each end of a job that a fault causes', () => {
   afterEach(() => gateway.sandbox.clearFaults());
   it.for(named.filter(([, { faults }]) => faults))('%s', ([, scenario], { expect }) =>

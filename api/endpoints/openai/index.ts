@@ -3,6 +3,7 @@
  * into a chat or a Studio job, and the result into OpenAI's response.
  */
 import { defineSection } from '../endpoint.ts';
+import { backgroundResponses } from './background-responses.ts';
 import { createEmbeddings, estimateEmbeddings } from './embeddings.ts';
 import { imagesEdits, imagesGenerations } from './images.ts';
 import { createResponse } from './responses.ts';
@@ -13,6 +14,7 @@ import { videos } from './videos.ts';
 /** OpenAI-compatible endpoints except chat completions. */
 export const openai = defineSection('OpenAI’s endpoints', {
   createResponse,
+  ...backgroundResponses,
   createEmbeddings,
   estimateEmbeddings,
   imagesGenerations,

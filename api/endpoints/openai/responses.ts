@@ -2,66 +2,8 @@
 import { z } from 'zod';
 import { createResponsesPresentation } from '../../../chat/formats/responses-answer.ts';
 import { responsesRequestSchema } from '../../../chat/formats/responses-request.ts';
-import { creditsConsumed, defineChatEndpoint } from '../chat-endpoint.ts';
-
-const outputItem = z.discriminatedUnion('type', [
-  z.looseObject({
-    type: z.literal('message'),
-    id: z.string(),
-    role: z.literal('assistant'),
-    status: z.string(),
-    content: z.array(z.looseObject({ type: z.enum(['output_text', 'refusal']) })),
-  }),
-  z.looseObject({
-    type: z.literal('function_call'),
-    id: z.string(),
-    call_id: z.string(),
-    name: z.string(),
-    arguments: z.string(),
-    status: z.string(),
-  }),
-  z.looseObject({
-    type: z.literal('custom_tool_call'),
-    id: z.string(),
-    call_id: z.string(),
-    name: z.string(),
-    input: z.string(),
-    status: z.string(),
-  }),
-  z.looseObject({
-    type: z.literal('tool_search_call'),
-    id: z.string(),
-    call_id: z.string(),
-    execution: z.literal('client'),
-    arguments: z.looseObject({}),
-    status: z.string(),
-  }),
-  z.looseObject({
-    type: z.literal('reasoning'),
-    id: z.string(),
-    summary: z.array(z.object({ type: z.literal('summary_text'), text: z.string() })),
-    encrypted_content: z.string().nullable(),
-  }),
-]);
-const responseResource = z.looseObject({
-  id: z.string(),
-  object: z.literal('response'),
-  created_at: z.int(),
-  status: z.enum(['completed', 'incomplete']),
-  incomplete_details: z
-    .object({ reason: z.enum(['max_output_tokens', 'content_filter']) })
-    .nullable(),
-  model: z.string(),
-  output: z.array(outputItem),
-  usage: z.object({
-    input_tokens: z.int(),
-    input_tokens_details: z.object({ cached_tokens: z.int(), cache_write_tokens: z.int() }),
-    output_tokens: z.int(),
-    output_tokens_details: z.object({ reasoning_tokens: z.int() }),
-    total_tokens: z.int(),
-  }),
-  creditsConsumed,
-});
+import { defineChatEndpoint } from '../chat-endpoint.ts';
+import { responseResource } from './response-schema.ts';
 
 /** Field names in the Responses API, keyed by the field name in the internal chat request. */
 const responsesNames: Readonly<Record<string, string>> = {
@@ -86,9 +28,10 @@ export const createResponse = defineChatEndpoint({
   errorFormat: 'openai',
   summary: 'Create a response (OpenAI-compatible)',
   description:
-    'Accepts every chat model. OpenAI SDKs call this endpoint as `responses`. No response is stored: send the whole conversation in ' +
+    'Accepts every chat model. OpenAI SDKs call this endpoint as `responses`. Only responses with `background: true` are stored, for a limited time: send the whole conversation in ' +
     '`input`. Only tools that run at the caller are supported. Fields that are not listed here are ignored.',
   body: responsesRequestSchema,
+  format: 'responses',
   example: {
     model: 'gpt-5-mini',
     input: 'What lights a harbour?',

@@ -82,8 +82,20 @@ function formatCaption({ width, height, durationSeconds }: Record<string, unknow
   return typeof durationSeconds === 'number' ? `${durationSeconds.toFixed(1)} s` : '';
 }
 
-/** Returns the transcribed text, or null if the result has no text. */
+/** Returns the text of the messages of a response. */
+function findOutputText(items: readonly unknown[]): string {
+  const texts = items
+    .filter(isRecord)
+    .flatMap(({ content }) => (Array.isArray(content) ? content : []));
+  return texts
+    .filter(isRecord)
+    .map(({ text }) => (typeof text === 'string' ? text : ''))
+    .join('');
+}
+
+/** Returns the text of a transcript or of an answer, or null if the result has no text. */
 export function findTranscript(result: Record<string, unknown>): string | null {
-  const { text } = result;
-  return typeof text === 'string' ? text : null;
+  const { text, content, output } = result;
+  if (Array.isArray(output)) return findOutputText(output);
+  return typeof text === 'string' ? text : typeof content === 'string' ? content : null;
 }

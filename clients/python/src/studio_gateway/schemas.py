@@ -373,6 +373,15 @@ class TokenUsage(TypedDict):
     reasoningTokens: NotRequired[int]
 
 
+class JobTicket(TypedDict):
+    jobId: str
+    status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
+    statusUrl: str
+    cancelUrl: str
+    createdAt: str
+    deadlineAt: str
+
+
 class ErrorDetail(TypedDict):
     path: str
     message: str
@@ -515,15 +524,6 @@ class Credits(TypedDict):
     used: float
     cost: float
     remaining: float
-
-
-class JobTicket(TypedDict):
-    jobId: str
-    status: Literal['queued', 'in_progress', 'completed', 'failed', 'canceled']
-    statusUrl: str
-    cancelUrl: str
-    createdAt: str
-    deadlineAt: str
 
 
 class StudioEstimateItem(TypedDict):
@@ -741,7 +741,7 @@ class WebhookTest(TypedDict):
 class WebhookEndpoint(TypedDict):
     endpointId: str
     url: str
-    events: list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]
+    events: list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'chat.completed', 'chat.failed', 'chat.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]
     description: str
     paused: bool
     delivered: int
@@ -1074,22 +1074,29 @@ class ChatRequestAssistantMessages(TypedDict):
     extra_content: NotRequired[dict[str, Any] | None]
 
 
-class ChatRequest(TypedDict):
-    messages: list[ChatRequestSystemMessages | ChatRequestUserMessages | ChatRequestAssistantMessages]
-    model: str
-    models: NotRequired[list[str] | None]
-    stream: NotRequired[bool | None]
-    temperature: NotRequired[float | None]
-    max_tokens: NotRequired[int | None]
-    max_completion_tokens: NotRequired[int | None]
-    top_p: NotRequired[float | None]
-    stop: NotRequired[str | list[str] | None]
-    seed: NotRequired[int | None]
-    presence_penalty: NotRequired[float | None]
-    frequency_penalty: NotRequired[float | None]
-    reasoning_effort: NotRequired[Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None]
-    user: NotRequired[str | None]
-    metadata: NotRequired[dict[str, str] | None]
+ChatRequest = TypedDict(
+    'ChatRequest',
+    {
+        'messages': list[ChatRequestSystemMessages | ChatRequestUserMessages | ChatRequestAssistantMessages],
+        'model': str,
+        'models': NotRequired[list[str] | None],
+        'stream': NotRequired[bool | None],
+        'temperature': NotRequired[float | None],
+        'max_tokens': NotRequired[int | None],
+        'max_completion_tokens': NotRequired[int | None],
+        'top_p': NotRequired[float | None],
+        'stop': NotRequired[str | list[str] | None],
+        'seed': NotRequired[int | None],
+        'presence_penalty': NotRequired[float | None],
+        'frequency_penalty': NotRequired[float | None],
+        'reasoning_effort': NotRequired[Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None],
+        'user': NotRequired[str | None],
+        'metadata': NotRequired[dict[str, str] | None],
+        'async': NotRequired[bool | None],
+        'webhookUrl': NotRequired[str | None],
+        'webhookEvents': NotRequired[list[Literal['completed', 'failed', 'canceled']] | None],
+    },
+)
 
 
 class ChatAnswerTriedItem(TypedDict):
@@ -1353,49 +1360,56 @@ class ChatCompletionsRequestProvider(TypedDict):
     max_price: NotRequired[list[Any] | None]
 
 
-class ChatCompletionsRequest(TypedDict):
-    messages: list[ChatCompletionsRequestSystemMessages | ChatCompletionsRequestDeveloperMessages | ChatCompletionsRequestUserMessages | ChatCompletionsRequestAssistantMessages | ChatCompletionsRequestToolMessages]
-    model: str
-    models: NotRequired[list[str] | None]
-    stream: NotRequired[bool | None]
-    temperature: NotRequired[float | None]
-    max_tokens: NotRequired[int | None]
-    max_completion_tokens: NotRequired[int | None]
-    top_p: NotRequired[float | None]
-    stop: NotRequired[str | list[str] | None]
-    seed: NotRequired[int | None]
-    presence_penalty: NotRequired[float | None]
-    frequency_penalty: NotRequired[float | None]
-    reasoning_effort: NotRequired[Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None]
-    user: NotRequired[str | None]
-    metadata: NotRequired[dict[str, str] | None]
-    n: NotRequired[int | None]
-    tools: NotRequired[list[ChatCompletionsRequestTool] | None]
-    tool_choice: NotRequired[Literal['none', 'auto', 'required'] | ChatCompletionsRequestFunctionToolChoice | ChatCompletionsRequestAllowedToolsToolChoice | None]
-    parallel_tool_calls: NotRequired[bool | None]
-    response_format: NotRequired[ChatCompletionsRequestTextResponseFormat | ChatCompletionsRequestJsonObjectResponseFormat | ChatCompletionsRequestJsonSchemaResponseFormat | None]
-    logprobs: NotRequired[bool | None]
-    top_logprobs: NotRequired[int | None]
-    logit_bias: NotRequired[dict[str, float] | None]
-    prediction: NotRequired[dict[str, Any] | None]
-    prompt_cache_key: NotRequired[str | None]
-    prompt_cache_retention: NotRequired[Literal['in_memory', '24h'] | None]
-    safety_identifier: NotRequired[str | None]
-    store: NotRequired[bool | None]
-    verbosity: NotRequired[Literal['low', 'medium', 'high'] | None]
-    top_k: NotRequired[int | None]
-    reasoning: NotRequired[ChatCompletionsRequestReasoning | None]
-    include_reasoning: NotRequired[bool | None]
-    thinking: NotRequired[ChatCompletionsRequestEnabledAdaptiveDisabledThinking | None]
-    cache_control: NotRequired[ChatCompletionsRequestEphemeralCacheControl | None]
-    modalities: NotRequired[list[Literal['text']] | None]
-    service_tier: NotRequired[Literal['auto', 'default'] | None]
-    stream_options: NotRequired[ChatCompletionsRequestStreamOptions | None]
-    provider: NotRequired[ChatCompletionsRequestProvider | None]
-    audio: NotRequired[list[Any] | None]
-    web_search_options: NotRequired[list[Any] | None]
-    functions: NotRequired[list[Any] | None]
-    function_call: NotRequired[list[Any] | None]
+ChatCompletionsRequest = TypedDict(
+    'ChatCompletionsRequest',
+    {
+        'messages': list[ChatCompletionsRequestSystemMessages | ChatCompletionsRequestDeveloperMessages | ChatCompletionsRequestUserMessages | ChatCompletionsRequestAssistantMessages | ChatCompletionsRequestToolMessages],
+        'model': str,
+        'models': NotRequired[list[str] | None],
+        'stream': NotRequired[bool | None],
+        'temperature': NotRequired[float | None],
+        'max_tokens': NotRequired[int | None],
+        'max_completion_tokens': NotRequired[int | None],
+        'top_p': NotRequired[float | None],
+        'stop': NotRequired[str | list[str] | None],
+        'seed': NotRequired[int | None],
+        'presence_penalty': NotRequired[float | None],
+        'frequency_penalty': NotRequired[float | None],
+        'reasoning_effort': NotRequired[Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None],
+        'user': NotRequired[str | None],
+        'metadata': NotRequired[dict[str, str] | None],
+        'n': NotRequired[int | None],
+        'tools': NotRequired[list[ChatCompletionsRequestTool] | None],
+        'tool_choice': NotRequired[Literal['none', 'auto', 'required'] | ChatCompletionsRequestFunctionToolChoice | ChatCompletionsRequestAllowedToolsToolChoice | None],
+        'parallel_tool_calls': NotRequired[bool | None],
+        'response_format': NotRequired[ChatCompletionsRequestTextResponseFormat | ChatCompletionsRequestJsonObjectResponseFormat | ChatCompletionsRequestJsonSchemaResponseFormat | None],
+        'logprobs': NotRequired[bool | None],
+        'top_logprobs': NotRequired[int | None],
+        'logit_bias': NotRequired[dict[str, float] | None],
+        'prediction': NotRequired[dict[str, Any] | None],
+        'prompt_cache_key': NotRequired[str | None],
+        'prompt_cache_retention': NotRequired[Literal['in_memory', '24h'] | None],
+        'safety_identifier': NotRequired[str | None],
+        'store': NotRequired[bool | None],
+        'verbosity': NotRequired[Literal['low', 'medium', 'high'] | None],
+        'top_k': NotRequired[int | None],
+        'reasoning': NotRequired[ChatCompletionsRequestReasoning | None],
+        'include_reasoning': NotRequired[bool | None],
+        'thinking': NotRequired[ChatCompletionsRequestEnabledAdaptiveDisabledThinking | None],
+        'cache_control': NotRequired[ChatCompletionsRequestEphemeralCacheControl | None],
+        'modalities': NotRequired[list[Literal['text']] | None],
+        'service_tier': NotRequired[Literal['auto', 'default'] | None],
+        'stream_options': NotRequired[ChatCompletionsRequestStreamOptions | None],
+        'provider': NotRequired[ChatCompletionsRequestProvider | None],
+        'audio': NotRequired[list[Any] | None],
+        'web_search_options': NotRequired[list[Any] | None],
+        'functions': NotRequired[list[Any] | None],
+        'function_call': NotRequired[list[Any] | None],
+        'async': NotRequired[bool | None],
+        'webhookUrl': NotRequired[str | None],
+        'webhookEvents': NotRequired[list[Literal['completed', 'failed', 'canceled']] | None],
+    },
+)
 
 
 class ChatCompletionsAnswerChoiceMessage(TypedDict):
@@ -2884,7 +2898,7 @@ class ListWebhookEndpointsAnswer(TypedDict):
 
 class CreateWebhookEndpointRequest(TypedDict):
     url: str
-    events: list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]
+    events: list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'chat.completed', 'chat.failed', 'chat.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]
     description: NotRequired[str]
     paused: NotRequired[bool]
 
@@ -2892,7 +2906,7 @@ class CreateWebhookEndpointRequest(TypedDict):
 class CreateWebhookEndpointAnswerData(TypedDict):
     endpointId: str
     url: str
-    events: list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]
+    events: list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'chat.completed', 'chat.failed', 'chat.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]
     description: str
     paused: bool
     delivered: int
@@ -2918,7 +2932,7 @@ class GetWebhookEndpointAnswer(TypedDict):
 
 class UpdateWebhookEndpointRequest(TypedDict):
     url: NotRequired[str]
-    events: NotRequired[list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]]
+    events: NotRequired[list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'chat.completed', 'chat.failed', 'chat.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]]
     description: NotRequired[str]
     paused: NotRequired[bool]
 
@@ -3299,7 +3313,7 @@ class CreateResponseRequest(TypedDict):
     include: NotRequired[list[Literal['reasoning.encrypted_content', 'code_interpreter_call.outputs', 'computer_call_output.output.image_url', 'file_search_call.results', 'message.input_image.image_url', 'web_search_call.action.sources', 'web_search_call.results']] | None]
     truncation: NotRequired[Literal['disabled'] | None]
     store: NotRequired[bool | None]
-    background: NotRequired[Literal[False] | None]
+    background: NotRequired[bool | None]
     previous_response_id: NotRequired[list[Any] | None]
     conversation: NotRequired[list[Any] | None]
     context_management: NotRequired[list[Any] | None]
@@ -3384,12 +3398,152 @@ class CreateResponseAnswer(TypedDict):
     id: str
     object: Literal['response']
     created_at: int
-    status: Literal['completed', 'incomplete']
+    status: Literal['queued', 'in_progress', 'completed', 'incomplete', 'failed', 'cancelled']
     incomplete_details: CreateResponseAnswerIncompleteDetails | None
     model: str
     output: list[CreateResponseAnswerAssistantMessageOutput | CreateResponseAnswerFunctionCallOutput | CreateResponseAnswerCustomToolCallOutput | CreateResponseAnswerToolSearchCallOutput | CreateResponseAnswerReasoningOutput]
-    usage: CreateResponseAnswerUsage
-    creditsConsumed: float | None
+    usage: CreateResponseAnswerUsage | None
+    creditsConsumed: NotRequired[float | None]
+
+
+class GetResponseAnswerIncompleteDetails(CreateResponseAnswerIncompleteDetails):
+    pass
+
+
+class GetResponseAnswerAssistantMessageOutputContentItem(CreateResponseAnswerAssistantMessageOutputContentItem):
+    pass
+
+
+class GetResponseAnswerAssistantMessageOutput(TypedDict):
+    type: Literal['message']
+    id: str
+    role: Literal['assistant']
+    status: str
+    content: list[GetResponseAnswerAssistantMessageOutputContentItem]
+
+
+class GetResponseAnswerFunctionCallOutput(CreateResponseAnswerFunctionCallOutput):
+    pass
+
+
+class GetResponseAnswerCustomToolCallOutput(CreateResponseAnswerCustomToolCallOutput):
+    pass
+
+
+class GetResponseAnswerToolSearchCallOutput(CreateResponseAnswerToolSearchCallOutput):
+    pass
+
+
+class GetResponseAnswerReasoningOutputSummaryItem(CreateResponseAnswerReasoningOutputSummaryItem):
+    pass
+
+
+class GetResponseAnswerReasoningOutput(TypedDict):
+    type: Literal['reasoning']
+    id: str
+    summary: list[GetResponseAnswerReasoningOutputSummaryItem]
+    encrypted_content: str | None
+
+
+class GetResponseAnswerUsageInputTokensDetails(CreateResponseAnswerUsageInputTokensDetails):
+    pass
+
+
+class GetResponseAnswerUsageOutputTokensDetails(CreateResponseAnswerUsageOutputTokensDetails):
+    pass
+
+
+class GetResponseAnswerUsage(TypedDict):
+    input_tokens: int
+    input_tokens_details: GetResponseAnswerUsageInputTokensDetails
+    output_tokens: int
+    output_tokens_details: GetResponseAnswerUsageOutputTokensDetails
+    total_tokens: int
+
+
+class GetResponseAnswer(TypedDict):
+    id: str
+    object: Literal['response']
+    created_at: int
+    status: Literal['queued', 'in_progress', 'completed', 'incomplete', 'failed', 'cancelled']
+    incomplete_details: GetResponseAnswerIncompleteDetails | None
+    model: str
+    output: list[GetResponseAnswerAssistantMessageOutput | GetResponseAnswerFunctionCallOutput | GetResponseAnswerCustomToolCallOutput | GetResponseAnswerToolSearchCallOutput | GetResponseAnswerReasoningOutput]
+    usage: GetResponseAnswerUsage | None
+    creditsConsumed: NotRequired[float | None]
+
+
+class DeleteResponseAnswer(TypedDict):
+    id: str
+    object: Literal['response']
+    deleted: Literal[True]
+
+
+class CancelResponseAnswerIncompleteDetails(CreateResponseAnswerIncompleteDetails):
+    pass
+
+
+class CancelResponseAnswerAssistantMessageOutputContentItem(CreateResponseAnswerAssistantMessageOutputContentItem):
+    pass
+
+
+class CancelResponseAnswerAssistantMessageOutput(TypedDict):
+    type: Literal['message']
+    id: str
+    role: Literal['assistant']
+    status: str
+    content: list[CancelResponseAnswerAssistantMessageOutputContentItem]
+
+
+class CancelResponseAnswerFunctionCallOutput(CreateResponseAnswerFunctionCallOutput):
+    pass
+
+
+class CancelResponseAnswerCustomToolCallOutput(CreateResponseAnswerCustomToolCallOutput):
+    pass
+
+
+class CancelResponseAnswerToolSearchCallOutput(CreateResponseAnswerToolSearchCallOutput):
+    pass
+
+
+class CancelResponseAnswerReasoningOutputSummaryItem(CreateResponseAnswerReasoningOutputSummaryItem):
+    pass
+
+
+class CancelResponseAnswerReasoningOutput(TypedDict):
+    type: Literal['reasoning']
+    id: str
+    summary: list[CancelResponseAnswerReasoningOutputSummaryItem]
+    encrypted_content: str | None
+
+
+class CancelResponseAnswerUsageInputTokensDetails(CreateResponseAnswerUsageInputTokensDetails):
+    pass
+
+
+class CancelResponseAnswerUsageOutputTokensDetails(CreateResponseAnswerUsageOutputTokensDetails):
+    pass
+
+
+class CancelResponseAnswerUsage(TypedDict):
+    input_tokens: int
+    input_tokens_details: CancelResponseAnswerUsageInputTokensDetails
+    output_tokens: int
+    output_tokens_details: CancelResponseAnswerUsageOutputTokensDetails
+    total_tokens: int
+
+
+class CancelResponseAnswer(TypedDict):
+    id: str
+    object: Literal['response']
+    created_at: int
+    status: Literal['queued', 'in_progress', 'completed', 'incomplete', 'failed', 'cancelled']
+    incomplete_details: CancelResponseAnswerIncompleteDetails | None
+    model: str
+    output: list[CancelResponseAnswerAssistantMessageOutput | CancelResponseAnswerFunctionCallOutput | CancelResponseAnswerCustomToolCallOutput | CancelResponseAnswerToolSearchCallOutput | CancelResponseAnswerReasoningOutput]
+    usage: CancelResponseAnswerUsage | None
+    creditsConsumed: NotRequired[float | None]
 
 
 class CreateEmbeddingsRequest(TypedDict):

@@ -1,0 +1,195 @@
+/** Background responses: chat jobs of OpenAI's Responses API. */
+import type { Response, ResponseStreamEvent } from 'openai/resources/responses/responses';
+import { expect, it } from 'vitest';
+import { useGateway } from '../harness/gateway.ts';
+import { sweepOnce } from '../harness/sweeps.ts';
+import { until } from '../harness/until.ts';
+import type { StudioBody } from '../harness/gateway.ts';
+import { readChats } from './chat-account.ts';
+import { makeClients, useClients } from './chat-clients.ts';
+
+const gateway = useGateway({ settled: 'last' });
+const clients = useClients(gateway);
+const responses = () => clients.openai.responses;
+
+/** Polls a response as the documentation of OpenAI does, until it has ended. */
+async function poll(id: string): Promise<Response> {
+  return until(async () => {
+    const response = await responses().retrieve(id);
+    return response.status === 'queued' || response.status === 'in_progress' ? null : response;
+  });
+}
+
+it('a background response is queued, polled and charged once', async () => {
+  const begun = await responses().create({
+    model: 'gpt-4o',
+    input: 'hello there',
+    background: true,
+  });
+  expect(begun).toMatchObject({
+    object: 'response',
+    status: 'queued',
+    background: true,
+    output: [],
+  });
+  const response = await poll(begun.id);
+  expect(response).toMatchObject({
+    id: begun.id,
+    status: 'completed',
+    background: true,
+    model: 'gpt-4o',
+    output_text: 'You said: hello there',
+    usage: { input_tokens: 2, output_tokens: 4, total_tokens: 6 },
+    creditsConsumed: (2 * 250 + 4 * 1000) / 1e6,
+  });
+  expect(await readChats(gateway, clients.caller)).toMatchObject([
+    { id: begun.id, state: 'charged', charged: 2 * 250 + 4 * 1000, input_tokens: 2 },
+  ]);
+});
+
+it('a canceled response is charged what was delivered, and keeps its text', async () => {
+  const input = '[[words:5000]] [[slow-chunks:20ms]]';
+  const { id } = await responses().create({ model: 'gpt-4o', input, background: true });
+  await until(async () => (await responses().retrieve(id)).output_text !== '');
+  // The sweeper leaves it to its workflow, also if its reservation has expired. The next checkpoint
+  // follows after some seconds.
+  await until(async () => (await readChats(gateway, clients.caller))[0]?.checkpoint_micro);
+  const expired = `UPDATE reservation SET expires_at = now() - interval '1 hour' WHERE id = $1`;
+  await gateway.database.query(expired, [id]);
+  expect(await sweepOnce(gateway)).toMatchObject({ chats: 0, released: 0 });
+  const canceled = await responses().cancel(id);
+  expect(canceled.status).toBe('cancelled');
+  expect(JSON.stringify(canceled.output)).toContain('0xxx 1xxx');
+  const [row] = await readChats(gateway, clients.caller);
+  expect(row).toMatchObject({ id, state: 'charged' });
+  expect(canceled.usage?.output_tokens).toBe(row?.output_tokens);
+  expect(await responses().cancel(id)).toEqual(canceled);
+});
+
+it('another organization finds nothing, and a deleted response is gone', async () => {
+  const { id } = await responses().create({ model: 'gpt-4o', input: 'x', background: true });
+  await poll(id);
+  const { openai: other } = makeClients(gateway, await gateway.newCaller({ credits: 1 }));
+  for (const call of [
+    () => other.responses.retrieve(id),
+    () => other.responses.cancel(id),
+    () => other.responses.delete(id),
+    () => other.responses.retrieve(id, { stream: true }),
+  ])
+    await expect(call()).rejects.toMatchObject({ status: 404, code: 'NOT_FOUND' });
+  const foreign = await gateway.call(`/api/v1/responses/${id}/cancel`, { method: 'POST' });
+  expect(foreign).toMatchObject({ status: 404, body: { error: { code: 'NOT_FOUND' } } });
+  await responses().delete(id);
+  await expect(responses().retrieve(id)).rejects.toMatchObject({ status: 404 });
+});
+
+async function readEvents(stream: AsyncIterable<ResponseStreamEvent>, max = Infinity) {
+  const events: ResponseStreamEvent[] = [];
+  for await (const event of stream) {
+    events.push(event);
+    if (events.length === max) break;
+  }
+  return events;
+}
+
+it('a stream that is cut at random places has each event exactly once', async () => {
+  const request = { model: 'gpt-4o', input: '[[words:60]] [[slow-chunks:20ms]]' };
+  const live = await readEvents(await responses().create({ ...request, stream: true }));
+  const first = await responses().create({ ...request, background: true, stream: true });
+  const events = await readEvents(first, 3);
+  const [created] = events;
+  if (created?.type !== 'response.created') throw new Error('the stream begins with another event');
+  const { id } = created.response;
+  while (!['response.completed', 'response.failed'].includes(String(events.at(-1)?.type))) {
+    const stream = await responses().retrieve(id, {
+      stream: true,
+      starting_after: events.at(-1)?.sequence_number ?? 0,
+    });
+    events.push(...(await readEvents(stream, 1 + Math.floor(Math.random() * 40))));
+  }
+  expect(events.map(({ sequence_number: number }) => number)).toEqual([...live.keys()]);
+  expect(events.map(({ type }) => type)).toEqual(live.map(({ type }) => type));
+  const whole = await readEvents(await responses().retrieve(id, { stream: true }));
+  expect(events).toEqual(whole);
+  const last = whole.at(-1);
+  expect(last).toMatchObject({ type: 'response.completed' });
+  if (last?.type !== 'response.completed') return;
+  expect(await responses().retrieve(id)).toMatchObject(last.response);
+  expect(await readChats(gateway, clients.caller)).toHaveLength(2);
+});
+
+interface Ticket {
+  jobId: string;
+  statusUrl: string;
+}
+interface ShownJob {
+  status: string;
+  type: string;
+  result: { content?: string } | null;
+  billing: { charged: number };
+}
+
+it('an asynchronous chat is a job, with its text, its usage and a webhook', async () => {
+  const { key } = clients.caller;
+  const webhookUrl = gateway.receiver.at('/chat-job');
+  const body = {
+    model: 'gpt-4o',
+    messages: [{ role: 'user', content: 'hello there' }],
+    async: true,
+  };
+  const options = { key, body: { ...body, webhookUrl }, headers: { 'idempotency-key': 'one' } };
+  const started = await gateway.call<StudioBody<Ticket>>('/api/v1/chat', options);
+  expect(started.status).toBe(202);
+  const { jobId, statusUrl } = started.body.data;
+  const path = `${new URL(statusUrl).pathname}?wait=30`;
+  const job = await until(async () => {
+    const { data } = (await gateway.call<StudioBody<ShownJob>>(path, { key })).body;
+    return data.status === 'completed' ? data : null;
+  });
+  const result = { model: 'gpt-4o', content: 'You said: hello there', finishReason: 'stop' };
+  expect(job).toMatchObject({ type: 'chatAnswer', prompt: 'hello there', result });
+  const repeated = await gateway.call<StudioBody<Ticket>>('/api/v1/chat', options);
+  expect(repeated).toMatchObject({ status: 202, body: { data: { jobId } } });
+  expect(repeated.headers.get('idempotent-replayed')).toBe('true');
+  const usage = await gateway.call<{ usage: object[] }>('/api/v1/usage', { key });
+  expect(usage.body.usage).toMatchObject([
+    { id: jobId, jobId, type: 'chatAnswer', inputTokens: 2, outputTokens: 4, status: 'charged' },
+  ]);
+  const list = await gateway.call<StudioBody<object[]>>('/api/v1/studio/jobs', { key });
+  expect(list.body.data).toMatchObject([{ jobId, billing: { charged: 0.0045 } }]);
+  const requests = await gateway.call<StudioBody<object[]>>('/api/v1/requests', { key });
+  expect(requests.body.data).toMatchObject([{ id: jobId, kind: 'chat', status: 'completed' }]);
+  const [delivery] = await gateway.receiver.untilReceived('/chat-job', 1);
+  expect(delivery?.body).toMatchObject({ type: 'chat.completed', data: { jobId, result } });
+  // After some time, only its usage remains.
+  await sweepOnce(gateway, { CHAT_ANSWERS_KEPT_MS: 0 });
+  const { data: kept } = (await gateway.call<StudioBody<object>>(path, { key })).body;
+  expect(kept).toMatchObject({ jobId, status: 'completed', result: null, prompt: null });
+  const rows = 'SELECT FROM chat_job FULL JOIN chat_piece ON job_id = id WHERE $1 IN (id, job_id)';
+  expect(await gateway.database.query(rows, [jobId])).toEqual([]);
+  expect((await gateway.call('/api/v1/usage', { key })).body).toMatchObject(usage.body);
+});
+
+it('an asynchronous completion is OpenAI’s, and fields that do not fit are rejected by name', async () => {
+  const { key } = clients.caller;
+  const path = '/api/v1/chat/completions';
+  const body = { model: 'claude-sonnet-5', messages: [{ role: 'user', content: 'hello' }] };
+  const { data } = (
+    await gateway.call<StudioBody<Ticket>>(path, { key, body: { ...body, async: true } })
+  ).body;
+  const done = await gateway.untilDone(data.jobId, key);
+  expect(done.body.data).toMatchObject({
+    status: 'completed',
+    result: { object: 'chat.completion', choices: [{ message: { content: 'You said: hello' } }] },
+  });
+  for (const [field, fields] of [
+    ['stream', { async: true, stream: true }],
+    ['webhookUrl', { webhookUrl: 'https://example.com' }],
+  ] as const) {
+    const { status, body: error } = await gateway.call<{ error: { param: string } }>(path, {
+      key,
+      body: { ...body, ...fields },
+    });
+    expect({ status, param: error.error.param }).toEqual({ status: 400, param: field });
+  }
+});
