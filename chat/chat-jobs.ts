@@ -3,7 +3,7 @@
  * The job itself is a row of `job`, its credits are a reservation of a chat, and the end of its
  * answer is in the record of its call.
  */
-import { sql } from 'slonik';
+import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import { errorTable, GatewayError } from '../domain/errors.ts';
 import { parseExact } from '../domain/exact-numbers.ts';
@@ -75,8 +75,8 @@ interface NewChatJob extends ChatJobOrder {
   format: ChatFormat;
 }
 
-/** Maximum size of the messages of an organization's open chat jobs, in characters. */
-const openMessagesMax = 256 * 1024 * 1024;
+/** Maximum size of the requests of an organization's open chat jobs, in bytes. */
+const openBytesMax = 256 * 1024 * 1024;
 const pieceRow = z.object({ number: z.number(), content: answerPiece.omit({ number: true }) });
 const idRow = z.object({ id: z.string() });
 
@@ -84,6 +84,12 @@ function parseRequest(text: string): ChatRequest {
   // oxlint-disable-next-line no-unsafe-type-assertion -- the text was written by `create`
   return parseExact(text, exactFields) as ChatRequest;
 }
+
+/** Deletes the texts that the rows of jobs contain. */
+const deleteTexts = (ids: FragmentSqlToken): FragmentSqlToken => sql.fragment`
+  UPDATE job SET request = request - 'prompt',
+    outputs = CASE WHEN outputs IS NOT NULL THEN jsonb_set(outputs, '{0,data}', 'null') END
+  WHERE id IN (${ids})`;
 
 function createReads(pool: DatabasePool) {
   return {
@@ -131,15 +137,17 @@ export function createChatJobs(pool: DatabasePool) {
       const { messages, ...body } = request.body;
       const stored = { ...request, body: { ...body, messages: [] } };
       const text = JSON.stringify(messages);
+      const rest = JSON.stringify(stored);
+      const bytes = Buffer.byteLength(text) + Buffer.byteLength(rest);
       const { rowCount } = await pool.query(command`
         INSERT INTO chat_job (id, organization_id, format, request, models, messages)
-        SELECT ${id}, ${organizationId}, ${name}, ${JSON.stringify(stored)}, ${sql.jsonb(models.map((model) => ({ ...model })))}, ${text}
-        WHERE ${text.length} + (SELECT coalesce(sum(length(messages)), 0) FROM chat_job
-          WHERE organization_id = ${organizationId} AND messages IS NOT NULL) <= ${openMessagesMax}
+        SELECT ${id}, ${organizationId}, ${name}, ${rest}, ${sql.jsonb(models.map((model) => ({ ...model })))}, ${text}
+        WHERE ${bytes} + (SELECT coalesce(sum(octet_length(messages) + octet_length(request)), 0) FROM chat_job
+          WHERE organization_id = ${organizationId} AND messages IS NOT NULL) <= ${openBytesMax}
         ON CONFLICT (id) DO NOTHING`);
       if (rowCount > 0 || (await pool.exists(command`SELECT FROM chat_job WHERE id = ${id}`)))
         return;
-      const message = `The requests of open chat jobs may have ${openMessagesMax} characters in all. Wait until some have ended.`;
+      const message = `The requests of open chat jobs may have ${openBytesMax} bytes in all. Wait until some have ended.`;
       throw new GatewayError('STORAGE_QUOTA_EXCEEDED', message);
     },
     /** Deletes a chat job that was certainly not started. */
@@ -149,14 +157,16 @@ export function createChatJobs(pool: DatabasePool) {
     append: async (id: string, { number, ...content }: AnswerPiece): Promise<void> =>
       void (await pool.query(command`INSERT INTO chat_piece (job_id, number, content)
         VALUES (${id}, ${number}, ${JSON.stringify(content)}::json) ON CONFLICT DO NOTHING`)),
-    /** Removes what only an open chat job needs. */
+    /** Removes what only an open chat job needs, and the texts if the caller deleted them meanwhile. */
     end: async (id: string): Promise<void> =>
-      void (await pool.query(command`UPDATE chat_job SET messages = NULL WHERE id = ${id}`)),
-    /** Hides the answer of a chat job at once. Its rows are deleted once it has ended (`sweep`). */
+      void (await pool.query(command`
+        WITH ended AS (UPDATE chat_job SET messages = NULL WHERE id = ${id} RETURNING id, deleted_at)
+        ${deleteTexts(sql.fragment`SELECT id FROM ended WHERE deleted_at IS NOT NULL`)}`)),
+    /** Deletes the texts of a chat job. Its other rows are deleted once it has ended (`sweep`). */
     hide: async (id: string): Promise<void> =>
-      void (await pool.query(
-        command`UPDATE chat_job SET deleted_at = clock_timestamp() WHERE id = ${id}`,
-      )),
+      void (await pool.query(command`
+        WITH hidden AS (UPDATE chat_job SET deleted_at = clock_timestamp() WHERE id = ${id} RETURNING id)
+        ${deleteTexts(sql.fragment`SELECT id FROM hidden`)}`)),
     /**
      * Deletes answers that their callers deleted, that ended more than `keptMs` ago, and requests
      * that never became a job. The jobs keep no text.
@@ -165,14 +175,14 @@ export function createChatJobs(pool: DatabasePool) {
       const kept = sql.fragment`${keptMs} * interval '1 millisecond'`;
       return pool.transaction(async (connection) => {
         const ids = await connection.anyFirst(sql.type(idRow)`
-          DELETE FROM chat_job WHERE id IN (SELECT c.id FROM chat_job c LEFT JOIN job j ON j.id = c.id
-            WHERE CASE WHEN j.id IS NULL THEN c.created_at < clock_timestamp() - interval '48 hours'
-              ELSE j.completed_at < clock_timestamp() - CASE WHEN c.deleted_at IS NULL THEN ${kept}
-                ELSE interval '0' END END
-            ORDER BY c.created_at LIMIT 1000) RETURNING id`);
-        await connection.query(command`UPDATE job SET request = request - 'prompt',
-            outputs = CASE WHEN outputs IS NOT NULL THEN jsonb_set(outputs, '{0,data}', 'null') END
-          WHERE id = ANY (${sql.array([...ids], 'text')})`);
+          DELETE FROM chat_job WHERE id IN (
+            (SELECT c.id FROM chat_job c LEFT JOIN job j ON j.id = c.id WHERE c.created_at < now() - ${kept}
+              AND (j.completed_at < now() - ${kept} OR j.id IS NULL AND c.created_at < now() - interval '48 hours')
+              ORDER BY c.created_at LIMIT 1000)
+            UNION (SELECT c.id FROM chat_job c JOIN job j ON j.id = c.id
+              WHERE c.deleted_at IS NOT NULL AND j.status <> 'open' LIMIT 1000)) RETURNING id`);
+        const idList = sql.fragment`SELECT unnest(${sql.array([...ids], 'text')})`;
+        await connection.query(command`${deleteTexts(idList)}`);
         return ids.length;
       });
     },

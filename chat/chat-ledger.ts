@@ -3,6 +3,7 @@ import { z } from 'zod';
 import {
   balance,
   insufficientCredits,
+  jobsMaxReached,
   keyLimitExceeded,
   type SettleResult,
   settleResult,
@@ -77,6 +78,7 @@ const chatReserveResult = z.discriminatedUnion('verdict', [
   }),
   insufficientCredits,
   keyLimitExceeded,
+  jobsMaxReached,
   z.object({ verdict: z.literal('claim_lost') }),
 ]);
 

@@ -66,6 +66,15 @@ export const keyLimitExceeded = keyBudget.extend({
   required: z.number(),
 });
 
+/** Schema of a rejection: as many jobs are open as the limit `of` the key or the organization allows. */
+export const jobsMaxReached = z.object({
+  verdict: z.literal('jobs_max_reached'),
+  of: z.enum(['key', 'organization']),
+  limit: z.number(),
+  open: z.number(),
+  required: z.number(),
+});
+
 /**
  * Schema of the result of a rejected reservation. Times are ISO 8601, measured with the database's
  * clock.
@@ -89,14 +98,7 @@ export const rejection = z.discriminatedUnion('verdict', [
     now: z.string(),
     balance,
   }),
-  z.object({
-    /** As many jobs are open as the limit `of` the key or the organization allows. */
-    verdict: z.literal('jobs_max_reached'),
-    of: z.enum(['key', 'organization']),
-    limit: z.number(),
-    open: z.number(),
-    required: z.number(),
-  }),
+  jobsMaxReached,
   z.object({
     /** The job is that of an item of a bulk job that was canceled or returned in the meantime. */
     verdict: z.literal('item_not_started'),

@@ -39,16 +39,20 @@ CREATE FUNCTION key_is_limited(api_key_id text) RETURNS boolean LANGUAGE sql AS 
     WHERE k.id = api_key_id AND coalesce(holder.limit_micro, holder.rate_limit, holder.jobs_max) IS NOT NULL)
 $$;
 
--- Returns the number of open jobs of an organization, or of one of its budgets. `unwritten` are the
--- reservations that earlier operations of a batch made or settled.
+-- Returns the number of open jobs of an organization, or of one of its budgets: Studio jobs, and chat
+-- jobs, whose requests are stored while they are open. `unwritten` are the reservations that earlier
+-- operations of a batch made or settled.
 CREATE FUNCTION open_jobs(organization text, budget text, unwritten reservation[]) RETURNS bigint
 LANGUAGE sql AS $$
   SELECT count(*) FROM (
     SELECT budget_id FROM reservation
       WHERE organization_id = organization AND state = 'reserved' AND kind = 'studio'
         AND id <> ALL (ARRAY(SELECT u.id FROM unnest(unwritten) AS u))
+    UNION ALL SELECT x.budget_id FROM chat_job c JOIN reservation x ON x.id = c.id
+      WHERE c.organization_id = organization AND c.messages IS NOT NULL AND x.state = 'reserved'
+        AND x.id <> ALL (ARRAY(SELECT u.id FROM unnest(unwritten) AS u))
     UNION ALL SELECT budget_id FROM unnest(unwritten)
-      WHERE organization_id = organization AND state = 'reserved' AND kind = 'studio') AS r
+      WHERE organization_id = organization AND state = 'reserved' AND (kind = 'studio' OR id LIKE 'job\_%')) AS r
   WHERE budget IS NULL OR budget_id = budget
 $$;
 

@@ -48,7 +48,7 @@ BEGIN
     END IF;
     budget := CASE WHEN (o.limited_key).id IS NOT NULL
       THEN budget_state(o.limited_key, clock_timestamp(), spends) END;
-    reached_jobs := CASE WHEN o.verb = 'reserve' AND o.operation->>'kind' = 'studio'
+    reached_jobs := CASE WHEN o.verb = 'reserve' AND (o.operation->>'kind' = 'studio' OR o.operation ? 'job')
         AND coalesce(a.jobs_max, (o.limited_key).jobs_max) IS NOT NULL
       THEN reached_jobs_limit(a, o.limited_key, reservations) END;
     d := CASE o.verb

@@ -108,7 +108,7 @@ export function throwRejection(rejection: Rejection): never {
       const { of, limit, open } = rejection;
       throw new GatewayError(
         'JOBS_MAX_REACHED',
-        `This ${of} may have ${limit} open Studio jobs at the same time, and has ${open}. Wait until one has ended.`,
+        `This ${of} may have ${limit} open jobs at the same time, and has ${open}. Wait until one has ended.`,
         { body: { limitOf: of, limit, open }, retryAfterSeconds: jobsRetrySeconds },
       );
     }

@@ -295,8 +295,11 @@ export const gatewayVariables = {
    */
   CHAT_ANSWER_TIMEOUT_MS: count(1000, 3_600_000).default(600_000),
 
-  /** Time for which the answer of a chat job is stored after its end; then only its usage remains. */
-  CHAT_ANSWERS_KEPT_MS: count(1000, 86_400_000 * 30).default(86_400_000),
+  /**
+   * Time for which the answer of a chat job is stored after its end; then only its usage remains. It ends
+   * before the ledger archives the job, which would keep the text.
+   */
+  CHAT_ANSWERS_KEPT_MS: count(1000, 86_400_000 * 6).default(86_400_000),
 
   // Credits: exchange rate, allowance of an organization, intervals of sweeper and audit.
   USD_PER_CREDIT: decimal(0.000_001, 1_000_000).default(0.01),

@@ -11,8 +11,8 @@ import type { EndpointDescription } from './description.ts';
 import { defineEndpoint, rawResponse, type Endpoint } from './endpoint.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { buildOrder } from '../../chat/orders.ts';
-import { acceptedJobSchema } from '../../studio/jobs/job-view.ts';
 import { dataSchema, toData } from './fields.ts';
+import { acceptedResponse, buildAcceptedResponse } from './studio-results.ts';
 
 const chatHeaders = z.object({
   'X-Ignored-Fields': z.string().optional().meta({
@@ -103,7 +103,7 @@ export function defineChatEndpoint({
           202: {
             description: 'With `async: true`: the job was started.',
             headers: chatHeaders,
-            schema: dataSchema(acceptedJobSchema),
+            schema: acceptedResponse,
           },
         }),
     },
@@ -117,7 +117,9 @@ export function defineChatEndpoint({
       'PROVIDER_ERROR',
       'DEADLINE_EXCEEDED',
       'OUTCOME_UNKNOWN',
-      ...(format ? (['STORAGE_QUOTA_EXCEEDED', 'JOB_NOT_FOUND', 'JOB_ARCHIVED'] as const) : []),
+      ...(format
+        ? (['JOBS_MAX_REACHED', 'STORAGE_QUOTA_EXCEEDED', 'JOB_NOT_FOUND', 'JOB_ARCHIVED'] as const)
+        : []),
     ],
     async handle(call, services) {
       const { ctx, body: chat } = call;
@@ -126,8 +128,7 @@ export function defineChatEndpoint({
       const job = await startChatJob(call, { format, rename }, services);
       if (format === 'responses')
         return sendBackgroundResponse(ctx, { job, stream: chat.stream }, services);
-      ctx.status = 202;
-      ctx.body = toData(services.view.accepted(job));
+      ctx.body = buildAcceptedResponse(ctx, job, services.view);
     },
   });
 }

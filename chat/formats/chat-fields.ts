@@ -245,13 +245,14 @@ export type JobFields = Partial<z.infer<z.ZodObject<typeof jobFields>>>;
 
 /** Adds the errors of fields that a chat job does not have, or that only a chat job has. */
 export function checkJobFields(
-  { async, stream, webhookUrl }: JobFields & { stream?: boolean | null | undefined },
+  { async, stream, webhookUrl, webhookEvents }: JobFields & { stream?: boolean | null | undefined },
   context: z.RefinementCtx,
 ): void {
   const addIssue = (field: string, message: string): void =>
     context.addIssue({ code: 'custom', path: [field], message });
   if (async && stream) addIssue('stream', 'must not be true with async: true');
-  if (!async && webhookUrl != null) addIssue('webhookUrl', 'requires async: true');
+  for (const [field, value] of Object.entries({ webhookUrl, webhookEvents }))
+    if (!async && value != null) addIssue(field, 'requires async: true');
 }
 
 /** Converts the fields of a chat job. */

@@ -11,10 +11,11 @@ CREATE TABLE chat_job (
   models jsonb NOT NULL,
   messages text,
   created_at timestamptz NOT NULL DEFAULT now(),
-  -- Time at which the caller deleted the answer of a job that had not ended.
+  -- Time at which the caller deleted the answer.
   deleted_at timestamptz
 );
 CREATE INDEX chat_job_by_age ON chat_job (created_at);
+CREATE INDEX chat_job_deleted ON chat_job (id) WHERE deleted_at IS NOT NULL;
 CREATE INDEX chat_job_with_messages ON chat_job (organization_id) WHERE messages IS NOT NULL;
 
 CREATE TABLE chat_piece (

@@ -7,6 +7,7 @@ import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
 import { buffer } from 'node:stream/consumers';
 import type { Json } from '../../domain/json.ts';
+import { chatJobType } from '../../domain/job-contract.ts';
 import { isArchived } from '../../ledger/ledger-reads.ts';
 import { jobRow, type Documents, type JobRecord } from '../../domain/job-record.ts';
 import {
@@ -150,9 +151,12 @@ interface JobListing extends JobFilter {
   limit: number;
 }
 
-const selectJobs = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
+const selectJobs = (
+  where: FragmentSqlToken,
+  outputs = sql.fragment`x.outputs`,
+): FragmentSqlToken => sql.fragment`
   SELECT x.id, x.organization_id AS "organizationId", x.key_id AS "keyId", x.type, x.model, x.provider, x.status, x.verifying,
-    x.unknown_outcome AS "unknownOutcome", x.request, x.metadata, x.outputs, x.steps, x.approvals, x.error, x.request_id AS "requestId", x.created_at AS "createdAtMs",
+    x.unknown_outcome AS "unknownOutcome", x.request, x.metadata, ${outputs} AS outputs, x.steps, x.approvals, x.error, x.request_id AS "requestId", x.created_at AS "createdAtMs",
     x.deadline_at AS "deadlineAtMs", x.completed_at AS "completedAtMs", x.media_deleted_at AS "mediaDeletedAtMs",
     c.started_at AS "startedAtMs", c.call_states AS "callStates", c.step_calls AS "stepCalls", c.queue_position AS "queuePosition",
     (x.plan->>'typicalSeconds')::float8 AS "typicalSeconds",
@@ -177,16 +181,20 @@ const selectJobs = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
 
 /**
  * Builds the statement that selects a page of jobs. It finds their ids first: otherwise, Postgres may
- * read the calls of all jobs that match before it sorts them.
+ * read the calls of all jobs that match before it sorts them. The answers of chat jobs may be long, and are
+ * not read.
  */
 const selectPage = (
   where: readonly FragmentSqlToken[],
   order: FragmentSqlToken,
   limit: number,
 ): FragmentSqlToken =>
-  selectJobs(sql.fragment`x.id = ANY (ARRAY(
-    SELECT x.id FROM job x JOIN reservation r ON r.id = x.id
-    WHERE ${sql.join(where, sql.fragment` AND `)} ORDER BY ${order} LIMIT ${limit}))`);
+  selectJobs(
+    sql.fragment`x.id = ANY (ARRAY(
+      SELECT x.id FROM job x JOIN reservation r ON r.id = x.id
+      WHERE ${sql.join(where, sql.fragment` AND `)} ORDER BY ${order} LIMIT ${limit}))`,
+    sql.fragment`CASE WHEN x.type <> ${chatJobType} THEN x.outputs END`,
+  );
 
 /**
  * Creates the functions that read the jobs of an organization. If `storage` is given, `read` and

@@ -121,10 +121,10 @@ export const jobSchema = z
     startedAt: time.nullable(),
     completedAt: time.nullable(),
     deadlineAt: time,
-    result: z
-      .record(z.string(), z.unknown())
-      .nullable()
-      .meta({ description: 'The same object as `data` in the response to a synchronous request.' }),
+    result: z.record(z.string(), z.unknown()).nullable().meta({
+      description:
+        'The same object as `data` in the response to a synchronous request. In lists, null for a chat.',
+    }),
     steps: stepsSchema,
     awaiting: awaitingSchema,
     parentJobId: z.string().nullable().meta({

@@ -1,4 +1,4 @@
-/** Chat jobs while their worker or their API is killed, and while Temporal is away. */
+/** Chat jobs while their worker, their API or their stream ends, and while Temporal is away. */
 import { randomUUID } from 'node:crypto';
 import { once } from 'node:events';
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net';
@@ -134,4 +134,41 @@ it('an answer survives an outage of Temporal that is longer than the heartbeat t
   });
   expect(response.output_text.split(' ')).toHaveLength(601);
   expect(await countCalls()).toBe(calls + 1);
+});
+
+async function readEvents(stream: AsyncIterable<ResponseStreamEvent>, max = Infinity) {
+  const events: ResponseStreamEvent[] = [];
+  for await (const event of stream) {
+    events.push(event);
+    if (events.length === max) break;
+  }
+  return events;
+}
+
+it('a stream that is cut at random places has each event exactly once', async () => {
+  const caller = await gateway.newCaller({ credits: 100 });
+  const client = createClient(gateway.url, caller);
+  const request = { model: 'gpt-4o', input: '[[words:60]] [[slow-chunks:20ms]]' };
+  const live = await readEvents(await client.responses.create({ ...request, stream: true }));
+  const first = await client.responses.create({ ...request, background: true, stream: true });
+  const events = await readEvents(first, 3);
+  const [created] = events;
+  if (created?.type !== 'response.created') throw new Error('the stream begins with another event');
+  const { id } = created.response;
+  while (!['response.completed', 'response.failed'].includes(String(events.at(-1)?.type))) {
+    const stream = await client.responses.retrieve(id, {
+      stream: true,
+      starting_after: events.at(-1)?.sequence_number ?? 0,
+    });
+    events.push(...(await readEvents(stream, 1 + Math.floor(Math.random() * 40))));
+  }
+  expect(events.map(({ sequence_number: number }) => number)).toEqual([...live.keys()]);
+  expect(events.map(({ type }) => type)).toEqual(live.map(({ type }) => type));
+  const whole = await readEvents(await client.responses.retrieve(id, { stream: true }));
+  expect(events).toEqual(whole);
+  const last = whole.at(-1);
+  expect(last).toMatchObject({ type: 'response.completed' });
+  if (last?.type !== 'response.completed') return;
+  expect(await client.responses.retrieve(id)).toMatchObject(last.response);
+  expect(await readChats(gateway, caller)).toHaveLength(2);
 });
