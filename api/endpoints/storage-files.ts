@@ -98,17 +98,18 @@ export const storedFiles = defineSection('Storage', {
     viewerError,
     summary: 'Delete the outputs of a job',
     description:
-      'The job, its request and its billing remain. `result` of the job becomes null, and `mediaDeletedAt` is set. Deleting the outputs again has no effect.',
+      'The job, its request and its billing remain. `result` of the job becomes null, and `mediaDeletedAt` is set. A chat job also loses the prompt. Deleting the outputs again has no effect.',
     request: { params: z.object({ jobId: pathId('job') }) },
     response: dataSchema(jobSchema).extend({ credits: creditsSchema }),
     errors: ['JOB_NOT_FOUND', 'JOB_ARCHIVED', 'JOB_NOT_DONE'],
     async handle(
       { caller: { organizationId }, params: { jobId } },
-      { reads, storedFiles: files, view },
+      { reads, storedFiles: files, chatJobs, view },
     ) {
       const job = await reads.read(organizationId, jobId);
       if (!job) throw new GatewayError(await reads.missing(organizationId, jobId));
       if (job.status === 'open') throw new GatewayError('JOB_NOT_DONE');
+      await chatJobs.hide(jobId);
       await files.deleteMedia(jobId);
       const updatedJob = (await reads.read(organizationId, jobId)) ?? job;
       return { ...toData(await view.resource(updatedJob)), credits: view.credits(updatedJob) };

@@ -196,6 +196,11 @@ it('an asynchronous completion is OpenAI’s, and fields that do not fit are rej
     status: 'completed',
     result: { object: 'chat.completion', choices: [{ message: { content: 'You said: hello' } }] },
   });
+  const media = `/api/v1/studio/jobs/${data.jobId}/media`;
+  const deleted = await gateway.call(media, { key, method: 'DELETE' });
+  expect(deleted.body).toMatchObject({ data: { result: null, prompt: null } });
+  const texts = 'SELECT FROM job WHERE id = $1 AND (request, outputs)::text LIKE $2';
+  expect(await gateway.database.query(texts, [data.jobId, '%hello%'])).toEqual([]);
   for (const [field, fields] of [
     ['stream', { async: true, stream: true }],
     ['webhookUrl', { webhookUrl: 'https://example.com' }],
