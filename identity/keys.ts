@@ -81,7 +81,7 @@ export const keyLimit = z
 /** Maximum requests per minute of a key or an organization. */
 export const rateLimit = z.int().min(1).max(1_000_000);
 
-/** Maximum number of open Studio jobs of a key or an organization. */
+/** Maximum number of open jobs of a key or an organization. */
 export const jobsMax = z.int().min(1).max(100_000);
 
 /** Timestamp in the JSON of an API key. */
@@ -109,7 +109,7 @@ export const keyMeta = z
     }),
     jobsMax: jobsMax.nullable().meta({
       description:
-        'Studio jobs that may be open at the same time. Null if only the organization limits them.',
+        'Jobs that may be open at the same time. Null if only the organization limits them.',
     }),
   })
   .meta({ id: 'ApiKeyMeta' });

@@ -17,7 +17,7 @@ const organizationRecord = accountState.extend({
   name: z.string(),
   status: organizationStatusSchema,
   createdAtMs: z.number(),
-  /** Requests per minute, and Studio jobs that may be open at the same time. Null: default, no limit. */
+  /** Requests per minute, and jobs that may be open at the same time. Null: default, no limit. */
   rateLimit: z.number().nullable(),
   jobsMax: z.number().nullable(),
 });
@@ -159,7 +159,7 @@ export async function setWindowLimit(
 }
 
 /**
- * Limits the requests per minute and the open Studio jobs of an organization. Null removes a limit,
+ * Limits the requests per minute and the open jobs of an organization. Null removes a limit,
  * and an omitted one stays. @throws GatewayError NOT_FOUND
  */
 export async function setOrganizationLimits(

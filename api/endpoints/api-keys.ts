@@ -146,7 +146,7 @@ export const apiKeys = defineSection('API keys', {
     summary: 'Set limits of an API key',
     description:
       '`limit` is the number of credits that the key can spend per UTC day, week (from Monday) or month, or in total; credits already spent in the period ' +
-      'count. `rateLimit` is the number of requests per minute, `jobsMax` that of Studio jobs that may be open at the same time. Null removes a limit, and a ' +
+      'count. `rateLimit` is the number of requests per minute, `jobsMax` that of jobs that may be open at the same time. Null removes a limit, and a ' +
       'limit that you omit stays. Keys that replaced this key, and keys that it created, share its limits. A key that has a limit may not change any limit.',
     request: {
       params,
@@ -198,7 +198,7 @@ const ownKeySchema = keyMeta.extend({
   }),
   organizationLimits: keyRowSchema.shape.organizationLimits.meta({
     description:
-      'Limits of all keys of the organization together: requests per minute (null: the default) and open Studio jobs (null: no limit).',
+      'Limits of all keys of the organization together: requests per minute (null: the default) and open jobs (null: no limit).',
   }),
 });
 

@@ -903,7 +903,7 @@ export interface paths {
         parameters: {};
         /**
          * Delete the outputs of a job
-         * @description The job, its request and its billing remain. `result` of the job becomes null, and `mediaDeletedAt` is set. Deleting the outputs again has no effect.
+         * @description The job, its request and its billing remain. `result` of the job becomes null, and `mediaDeletedAt` is set. A chat job also loses the prompt. Deleting the outputs again has no effect.
          *
          *     Scope: `files:delete`.
          */
@@ -938,7 +938,7 @@ export interface paths {
         parameters: {};
         /**
          * Set limits of an API key
-         * @description `limit` is the number of credits that the key can spend per UTC day, week (from Monday) or month, or in total; credits already spent in the period count. `rateLimit` is the number of requests per minute, `jobsMax` that of Studio jobs that may be open at the same time. Null removes a limit, and a limit that you omit stays. Keys that replaced this key, and keys that it created, share its limits. A key that has a limit may not change any limit.
+         * @description `limit` is the number of credits that the key can spend per UTC day, week (from Monday) or month, or in total; credits already spent in the period count. `rateLimit` is the number of requests per minute, `jobsMax` that of jobs that may be open at the same time. Null removes a limit, and a limit that you omit stays. Keys that replaced this key, and keys that it created, share its limits. A key that has a limit may not change any limit.
          *
          *     Scope: `keys:write`.
          */
@@ -1655,7 +1655,7 @@ export interface components {
             completedAt: string | null;
             /** Format: date-time */
             deadlineAt: string;
-            /** @description The same object as `data` in the response to a synchronous request. */
+            /** @description The same object as `data` in the response to a synchronous request. In lists, null for a chat. */
             result: {
                 [key: string]: unknown;
             } | null;
@@ -1766,6 +1766,12 @@ export interface components {
             createdAt: string;
             /** Format: date-time */
             deadlineAt: string;
+        };
+        /** @description Amounts in credits: charged so far (`used`), price (`cost`) and available balance (`remaining`). */
+        Credits: {
+            used: number;
+            cost: number;
+            remaining: number;
         };
         /** @description Error: `error` is a machine-readable code, `message` explains it, `details` lists the invalid fields. */
         Error: {
@@ -1948,12 +1954,6 @@ export interface components {
              * @description Time at which the URLs expire; each response signs them again.
              */
             expiresAt: string;
-        };
-        /** @description Amounts in credits: charged so far (`used`), price (`cost`) and available balance (`remaining`). */
-        Credits: {
-            used: number;
-            cost: number;
-            remaining: number;
         };
         StudioEstimate: {
             type: string;
@@ -2406,7 +2406,7 @@ export interface components {
             limit: components["schemas"]["KeyLimit"] | null;
             /** @description Requests per minute. Null if the default limit applies. */
             rateLimit: number | null;
-            /** @description Studio jobs that may be open at the same time. Null if only the organization limits them. */
+            /** @description Jobs that may be open at the same time. Null if only the organization limits them. */
             jobsMax: number | null;
         };
         UsageSummary: {
@@ -2530,7 +2530,7 @@ export interface components {
             completedAt: string | null;
             /** Format: date-time */
             deadlineAt: string;
-            /** @description The same object as `data` in the response to a synchronous request. */
+            /** @description The same object as `data` in the response to a synchronous request. In lists, null for a chat. */
             result: {
                 [key: string]: unknown;
             } | null;
@@ -6178,7 +6178,7 @@ export interface components {
                 limit: components["schemas"]["KeyLimit"] | null;
                 /** @description Requests per minute. Null if the default limit applies. */
                 rateLimit: number | null;
-                /** @description Studio jobs that may be open at the same time. Null if only the organization limits them. */
+                /** @description Jobs that may be open at the same time. Null if only the organization limits them. */
                 jobsMax: number | null;
                 /** @description Spending in the current period of the `limit`. Null if the key has no limit. */
                 budget: {
@@ -6217,7 +6217,7 @@ export interface components {
             limit: components["schemas"]["KeyLimit"] | null;
             /** @description Requests per minute. Null if the default limit applies. */
             rateLimit: number | null;
-            /** @description Studio jobs that may be open at the same time. Null if only the organization limits them. */
+            /** @description Jobs that may be open at the same time. Null if only the organization limits them. */
             jobsMax: number | null;
             /** @description The secret API key. It is shown only once. */
             key: string;
@@ -6241,7 +6241,7 @@ export interface components {
             limit: components["schemas"]["KeyLimit"] | null;
             /** @description Requests per minute. Null if the default limit applies. */
             rateLimit: number | null;
-            /** @description Studio jobs that may be open at the same time. Null if only the organization limits them. */
+            /** @description Jobs that may be open at the same time. Null if only the organization limits them. */
             jobsMax: number | null;
             /** @description The secret API key. It is shown only once. */
             key: string;
@@ -6276,7 +6276,7 @@ export interface components {
             limit: components["schemas"]["KeyLimit"] | null;
             /** @description Requests per minute. Null if the default limit applies. */
             rateLimit: number | null;
-            /** @description Studio jobs that may be open at the same time. Null if only the organization limits them. */
+            /** @description Jobs that may be open at the same time. Null if only the organization limits them. */
             jobsMax: number | null;
             organizationId: string;
             organizationName: string;
@@ -6296,7 +6296,7 @@ export interface components {
             } | null;
             /** @description Open Studio jobs of the key and of the keys that share its limits. */
             jobsOpen: number;
-            /** @description Limits of all keys of the organization together: requests per minute (null: the default) and open Studio jobs (null: no limit). */
+            /** @description Limits of all keys of the organization together: requests per minute (null: the default) and open jobs (null: no limit). */
             organizationLimits: {
                 rateLimit: number | null;
                 jobsMax: number | null;
@@ -6544,6 +6544,7 @@ export interface operations {
                         /** @constant */
                         success: true;
                         data: components["schemas"]["JobTicket"];
+                        credits: components["schemas"]["Credits"];
                     };
                 };
             };
@@ -6591,6 +6592,7 @@ export interface operations {
                         /** @constant */
                         success: true;
                         data: components["schemas"]["JobTicket"];
+                        credits: components["schemas"]["Credits"];
                     };
                 };
             };

@@ -1072,6 +1072,27 @@ const chat: Fault[] = [
     file: 'chat/formats/responses-answer.ts',
     original: 'data.sequence_number > startingAfter',
     planted: 'data.sequence_number >= startingAfter',
+    tests: ['test/chat/background-crashes.slow.test.ts'],
+  },
+  {
+    name: 'a chat job with metadata cannot start',
+    file: 'platform/sql/metadata.sql',
+    original: ' ON CONFLICT DO NOTHING;',
+    planted: ';',
+    tests: [backgroundChats],
+  },
+  {
+    name: 'the text of a response that is deleted while it runs is in its job',
+    file: 'chat/chat-jobs.ts',
+    original: 'SELECT id FROM hidden',
+    planted: 'SELECT id FROM hidden WHERE false',
+    tests: [backgroundChats],
+  },
+  {
+    name: 'chat jobs count in no limit of open jobs',
+    file: ledgerSql,
+    original: " OR o.operation ? 'job')",
+    planted: ')',
     tests: [backgroundChats],
   },
   {

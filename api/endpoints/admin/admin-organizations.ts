@@ -54,7 +54,7 @@ const organization = z
       description: 'Requests per minute of all keys. Null if the default limit applies.',
     }),
     jobsMax: jobsMax.nullable().meta({
-      description: 'Studio jobs that may be open at the same time. Null if there is no limit.',
+      description: 'Jobs that may be open at the same time. Null if there is no limit.',
     }),
   })
   .extend(accountSchema.shape)
@@ -205,9 +205,9 @@ export const organizations = defineSection('Organizations', {
 
   setOrganizationLimits: defineEndpoint({
     route: `PUT ${path}/:organizationId/limits`,
-    summary: 'Set how many requests per minute and open Studio jobs an organization may have',
+    summary: 'Set how many requests per minute and open jobs an organization may have',
     description:
-      '`rateLimit` is the number of requests per minute of all its keys, `jobsMax` that of Studio jobs that may be open at the same time. Null removes a ' +
+      '`rateLimit` is the number of requests per minute of all its keys, `jobsMax` that of jobs that may be open at the same time. Null removes a ' +
       'limit, and a limit that you omit stays.',
     request: {
       params,

@@ -56,7 +56,7 @@ export function addKeyOptions(command: Command): Command {
     )
     .option('--limit <credits/period>', 'credit limit, for example 500/month', parseKeyLimit)
     .option('--rate-limit <requests>', 'requests per minute', parseNumber)
-    .option('--jobs-max <jobs>', 'Studio jobs that may be open at the same time', parseNumber);
+    .option('--jobs-max <jobs>', 'Jobs that may be open at the same time', parseNumber);
 }
 
 /** Adds options for limits of requests and jobs that can be removed with `none`. */
@@ -65,7 +65,7 @@ export function addRateOptions(command: Command): Command {
     .option('--rate-limit <requests>', 'requests per minute, or none', orNone(parseNumber))
     .option(
       '--jobs-max <jobs>',
-      'Studio jobs that may be open at the same time, or none',
+      'Jobs that may be open at the same time, or none',
       orNone(parseNumber),
     );
 }

@@ -181,7 +181,7 @@ export interface components {
             createdAt: string;
             /** @description Requests per minute of all keys. Null if the default limit applies. */
             rateLimit: number | null;
-            /** @description Studio jobs that may be open at the same time. Null if there is no limit. */
+            /** @description Jobs that may be open at the same time. Null if there is no limit. */
             jobsMax: number | null;
             /** @description Available balance in credits. */
             credits: number;
@@ -208,7 +208,7 @@ export interface components {
             createdAt: string;
             /** @description Requests per minute of all keys. Null if the default limit applies. */
             rateLimit: number | null;
-            /** @description Studio jobs that may be open at the same time. Null if there is no limit. */
+            /** @description Jobs that may be open at the same time. Null if there is no limit. */
             jobsMax: number | null;
             /** @description Available balance in credits. */
             credits: number;
@@ -265,7 +265,7 @@ export interface components {
             limit: components["schemas"]["KeyLimit"] | null;
             /** @description Requests per minute. Null if the default limit applies. */
             rateLimit: number | null;
-            /** @description Studio jobs that may be open at the same time. Null if only the organization limits them. */
+            /** @description Jobs that may be open at the same time. Null if only the organization limits them. */
             jobsMax: number | null;
         };
         LedgerEntry: {
@@ -360,7 +360,7 @@ export interface components {
             completedAt: string | null;
             /** Format: date-time */
             deadlineAt: string;
-            /** @description The same object as `data` in the response to a synchronous request. */
+            /** @description The same object as `data` in the response to a synchronous request. In lists, null for a chat. */
             result: {
                 [key: string]: unknown;
             } | null;
@@ -547,7 +547,7 @@ export interface components {
             completedAt: string | null;
             /** Format: date-time */
             deadlineAt: string;
-            /** @description The same object as `data` in the response to a synchronous request. */
+            /** @description The same object as `data` in the response to a synchronous request. In lists, null for a chat. */
             result: {
                 [key: string]: unknown;
             } | null;
@@ -1108,7 +1108,7 @@ export interface operations {
                             limit: components["schemas"]["KeyLimit"] | null;
                             /** @description Requests per minute. Null if the default limit applies. */
                             rateLimit: number | null;
-                            /** @description Studio jobs that may be open at the same time. Null if only the organization limits them. */
+                            /** @description Jobs that may be open at the same time. Null if only the organization limits them. */
                             jobsMax: number | null;
                             /** @description Spending in the current period of the `limit`. Null if the key has no limit. */
                             budget: {

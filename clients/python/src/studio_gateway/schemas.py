@@ -382,6 +382,12 @@ class JobTicket(TypedDict):
     deadlineAt: str
 
 
+class Credits(TypedDict):
+    used: float
+    cost: float
+    remaining: float
+
+
 class ErrorDetail(TypedDict):
     path: str
     message: str
@@ -518,12 +524,6 @@ class Image(TypedDict):
     height: int | None
     contentCredentials: Literal['provider', 'gateway', 'none']
     expiresAt: str
-
-
-class Credits(TypedDict):
-    used: float
-    cost: float
-    remaining: float
 
 
 class StudioEstimateItem(TypedDict):
