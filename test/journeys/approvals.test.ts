@@ -112,20 +112,24 @@ describe('a step with approve', () => {
 
   it('counts one of twenty racing decisions', async () => {
     const job = await startWaiting();
+    const decisions = Array.from({ length: 20 }, (_, index) =>
+      index % 2 === 0
+        ? { decision: 'approve', outputs: { art: index % 3 } }
+        : { decision: 'reject', reason: `reason ${index}` },
+    );
     const answers = await Promise.all(
-      Array.from({ length: 20 }, (_, index) =>
-        decide(
-          job.jobId,
-          index % 2 === 0
-            ? { decision: 'approve', outputs: { art: index % 3 } }
-            : { decision: 'reject', reason: `reason ${index}` },
-        ),
+      decisions.map((decision) =>
+        until(async () => {
+          const answer = await decide(job.jobId, decision);
+          // A busy gateway asks for the same decision again.
+          return answer.status === 503 ? null : { ...answer, decision };
+        }),
       ),
     );
-    const first = answers.filter(
-      ({ status, headers }) => status === 200 && !headers.has('Idempotent-Replayed'),
-    );
-    expect(first).toHaveLength(1);
+    const counted = answers.filter(({ status }) => status === 200);
+    expect(new Set(counted.map(({ decision }) => JSON.stringify(decision))).size).toBe(1);
+    const first = counted.filter(({ headers }) => !headers.has('Idempotent-Replayed'));
+    expect(first.length).toBeLessThanOrEqual(1);
     const others = answers.filter(({ status }) => status !== 200);
     expect(new Set(others.map(({ body }) => body.error))).toEqual(new Set(['ALREADY_DECIDED']));
     const ended = await untilEnded(job.jobId);
