@@ -612,14 +612,14 @@ const bulk: Fault[] = [
     file: bulkSql,
     original: 'b.concurrency - b.running + b.awaiting)))',
     planted: 'b.concurrency - b.running)))',
-    tests: ['test/bulk/bulk.test.ts'],
+    tests: ['test/bulk/bulk-decisions.slow.test.ts'],
   },
   {
     name: 'items that await approvals keep a bulk job from pausing without credits',
     file: bulkSql,
     original: 'EXIT WHEN b.running > b.awaiting;',
     planted: 'EXIT WHEN b.running > 0;',
-    tests: ['test/bulk/bulk.test.ts'],
+    tests: ['test/bulk/bulk-decisions.slow.test.ts'],
   },
   {
     name: 'results of a bulk job lack one between two portions',
@@ -786,14 +786,14 @@ const pipelines: Fault[] = [
     file: 'studio/bulk/bulk-decisions.ts',
     original: "if (status >= 500 && code !== 'SERVICE_UNAVAILABLE') throw error;",
     planted: 'if (status >= 500) throw error;',
-    tests: ['test/bulk/bulk-decisions.slow.test.ts'],
+    tests: ['test/bulk/bulk-lost-decisions.slow.test.ts'],
   },
   {
     name: 'a decision is another one if its fields have another order',
     file: 'studio/requests/decisions.ts',
     original: 'update(stringifySorted(decision))',
     planted: 'update(JSON.stringify(decision))',
-    tests: ['test/bulk/bulk-decisions.slow.test.ts'],
+    tests: ['test/bulk/bulk-lost-decisions.slow.test.ts'],
   },
   {
     name: 'a resumed pipeline numbers only the outputs that were delivered',
