@@ -11,6 +11,16 @@ export function isRecord(value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value);
 }
 
+/** Renders a value as JSON whose fields are sorted by name, because JSON objects have no order. */
+export const stringifySorted = (sent: unknown): string =>
+  JSON.stringify(sent, (_, value: unknown) =>
+    isRecord(value)
+      ? Object.fromEntries(
+          Object.entries(value).toSorted(([one], [other]) => (one < other ? -1 : 1)),
+        )
+      : value,
+  );
+
 /** Casts a value to the JSON type. The value must contain only JSON values. */
 export function asJson(value: object | null): Json {
   // oxlint-disable-next-line no-unsafe-type-assertion -- the only difference is that interfaces have no index signature

@@ -38,15 +38,17 @@ RETURNS void LANGUAGE sql AS $$
 $$;
 
 -- Webhooks that are not delivered although their event has happened, with its time. Those of paused
--- endpoints wait, and those of deleted ones are no longer sent. The start of a job is reported late only if a redelivery was requested.
+-- endpoints wait, and those of deleted ones are no longer sent. The webhook of a job's start is
+-- included once an attempt to send it has begun or a paused endpoint has delayed it.
 CREATE VIEW undelivered_webhook AS
-  SELECT w.*, CASE WHEN starts_with(w.subject_id, 'wait_') THEN w.created_at
-    ELSE coalesce(j.completed_at, n.created_at, e.created_at) END AS happened_at
+  SELECT w.*, CASE split_part(w.subject_id, '_', 1) WHEN 'job' THEN j.completed_at
+    ELSE coalesce(n.created_at, e.created_at, w.created_at) END AS happened_at
   FROM webhook w LEFT JOIN job j ON j.id = w.job_id
-      AND (NOT starts_with(w.subject_id, 'start_') OR w.state = 'delivering')
     LEFT JOIN account_notice n ON n.id = split_part(w.subject_id, '.', 1)
     LEFT JOIN bulk_event e ON e.id = split_part(w.subject_id, '.', 1)
   WHERE w.state IN ('waiting', 'delivering')
-    AND (j.status <> 'open' OR starts_with(w.subject_id, 'wait_') OR coalesce(n.id, e.id) IS NOT NULL)
+    AND CASE split_part(w.subject_id, '_', 1) WHEN 'job' THEN j.status <> 'open'
+      WHEN 'start' THEN j.id IS NOT NULL AND (w.state = 'delivering' OR w.overdue_at IS NOT NULL)
+      WHEN 'wait' THEN true ELSE coalesce(n.id, e.id) IS NOT NULL END
     AND (w.endpoint_id IS NULL
       OR EXISTS (SELECT FROM webhook_endpoint p WHERE p.id = w.endpoint_id AND NOT p.paused));

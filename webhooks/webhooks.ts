@@ -157,6 +157,8 @@ const overdueAfter = '2 minutes';
  * long for a worker before it creates the job.
  */
 const orphanRetention = '48 hours';
+/** Time for which a webhook waits while its endpoint is paused. */
+const pausedRetention = '7 days';
 
 const webhookColumns = sql.fragment`w.subject_id AS "subjectId", w.job_id AS "jobId",
   CASE split_part(w.subject_id, '_', 1) WHEN 'job' THEN 'ended' WHEN 'wait' THEN 'awaiting_approval'
@@ -231,12 +233,24 @@ function createRegistry(pool: DatabasePool) {
       await pool.query(command`DELETE FROM webhook
         WHERE job_id = ${jobId} AND NOT EXISTS (SELECT FROM job j WHERE j.id = ${jobId})`);
     },
-    /** Deletes webhooks without a job, and those of a job whose end the caller did not request. */
+    /**
+     * Deletes webhooks without a job, and those of a job whose end the caller did not request. Stops
+     * those of deleted endpoints, and those that have waited too long for a paused one.
+     */
     async deleteUndeliverable(): Promise<void> {
       await pool.query(command`DELETE FROM webhook
-        WHERE (state = 'waiting' AND created_at < clock_timestamp() - ${orphanRetention}::interval
-            AND NOT (starts_with(subject_id, 'job_') AND EXISTS (SELECT FROM job j WHERE j.id = webhook.job_id)))
+        WHERE (state = 'waiting' AND overdue_at IS NULL AND created_at < clock_timestamp() - ${orphanRetention}::interval
+            AND NOT EXISTS (SELECT FROM job j WHERE j.id = webhook.job_id
+              AND (starts_with(webhook.subject_id, 'job_') OR j.status = 'open')))
           OR (state IN ('waiting', 'delivering') AND EXISTS (${unrequestedEnd}))`);
+      // The end of a job waits from then on, and other events from their webhook's creation.
+      await pool.query(command`UPDATE webhook w SET state = 'failed', next_attempt_at = NULL, overdue_at = NULL,
+          updated_at = clock_timestamp()
+        WHERE state IN ('waiting', 'delivering') AND endpoint_id IS NOT NULL AND NOT EXISTS (
+          SELECT FROM webhook_endpoint e WHERE e.id = w.endpoint_id AND (NOT e.paused
+            OR CASE WHEN starts_with(w.subject_id, 'job_')
+                THEN (SELECT j.completed_at FROM job j WHERE j.id = w.job_id) ELSE w.created_at END
+              < clock_timestamp() - ${pausedRetention}::interval IS NOT TRUE))`);
     },
   };
 }
@@ -276,11 +290,15 @@ function createAttemptWrites(pool: DatabasePool) {
   return {
     /**
      * Begins a delivery attempt. Returns null if the webhook no longer needs to be delivered, or
-     * waits because its endpoint is paused.
+     * waits because its endpoint is paused: the sweeper delivers it once the endpoint is resumed.
      */
     beginAttempt: ({ subjectId, organizationId }: WebhookIds): Promise<BegunAttempt | null> =>
       pool.maybeOne(sql.type(begunAttempt)`
-        WITH begun AS (
+        WITH held AS (
+          UPDATE webhook SET next_attempt_at = clock_timestamp(), overdue_at = clock_timestamp()
+          WHERE subject_id = ${subjectId} AND state IN ('waiting', 'delivering')
+            AND EXISTS (SELECT FROM webhook_endpoint WHERE id = endpoint_id AND paused)),
+        begun AS (
           UPDATE webhook SET state = 'delivering', attempts = attempts + 1, next_attempt_at = NULL,
             overdue_at = clock_timestamp() + ${overdueAfter}::interval, updated_at = clock_timestamp(),
             url = coalesce((SELECT url FROM webhook_endpoint WHERE id = endpoint_id), url)
@@ -328,14 +346,17 @@ function createAttemptWrites(pool: DatabasePool) {
 /** Functions of the relay (webhooks/relay.ts). */
 function createDueReads(pool: DatabasePool) {
   return {
-    /** Returns webhooks of ended jobs, steps, bulk jobs and account notices that no workflow seems to deliver. */
+    /**
+     * Returns webhooks whose event has happened and that no workflow seems to deliver. Organizations
+     * take turns, because a replay or a resumed endpoint can make thousands due at once.
+     */
     listOverdue: (): Promise<readonly DueWebhook[]> =>
       pool.any(sql.type(dueRow)`
         SELECT subject_id AS "subjectId", organization_id AS "organizationId",
           attempts > 0 AND attempts = attempts_before AND next_attempt_at IS NOT NULL AS replaces
         FROM undelivered_webhook
         WHERE coalesce(overdue_at, happened_at + ${unstartedAfter}::interval) < clock_timestamp()
-        ORDER BY created_at LIMIT 100`),
+        ORDER BY row_number() OVER (PARTITION BY organization_id ORDER BY created_at), created_at LIMIT 100`),
     /**
      * Records that a workflow delivers the webhook. `listOverdue` then omits the webhook for two
      * minutes.

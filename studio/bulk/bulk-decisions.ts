@@ -97,7 +97,7 @@ type ChosenItem = z.infer<typeof chosenItem>;
 function chooseItems(
   pool: DatabasePool,
   { id }: BulkRecord,
-  { items, awaitingBefore }: BulkDecisionCall['body'],
+  { items, awaitingBefore, step }: BulkDecisionCall['body'],
 ): Promise<readonly ChosenItem[]> {
   const names = items === 'all' ? [] : items;
   const beforeMs = awaitingBefore === undefined ? Infinity : Date.parse(awaitingBefore);
@@ -107,7 +107,7 @@ function chooseItems(
     items === 'all'
       ? sql.fragment`${isInState('awaiting_approval')} AND EXISTS (
           SELECT FROM jsonb_each(j.approvals) AS step WHERE step.value->'end' = 'null'
-            AND (step.value->>'sinceMs')::float8 < ${String(beforeMs)}::float8)`
+            AND step.key = coalesce(${step ?? null}, step.key) AND (step.value->>'sinceMs')::float8 < ${String(beforeMs)}::float8)`
       : sql.fragment`(i.item_id = ANY (${sql.array(ids, 'text')})
           OR i.index = ANY (${sql.array(indexes, 'int4')}))`;
   return pool.any(sql.type(chosenItem)`
@@ -123,7 +123,7 @@ interface Services extends DecisionServices {
 /**
  * Decides about items until all are decided or the time is over. A repeated request changes nothing.
  * @throws GatewayError INVALID_REQUEST if an item does not exist; FORBIDDEN if no item may be decided;
- * SERVICE_UNAVAILABLE
+ * SERVICE_UNAVAILABLE if no item can be decided now
  */
 export async function decideItems(
   { bulk, body, ...call }: BulkDecisionCall,
@@ -152,8 +152,10 @@ export async function decideItems(
   const remaining = chosen.length - items.length;
   const decided = items.filter(({ error }) => !error).length;
   const [first] = items;
-  if (first?.error && items.every(({ error }) => error?.code === 'FORBIDDEN'))
-    throw new GatewayError('FORBIDDEN', first.error.message);
+  for (const code of ['FORBIDDEN', 'SERVICE_UNAVAILABLE'] as const) {
+    if (first?.error && items.every(({ error }) => error?.code === code))
+      throw new GatewayError(code, first.error.message);
+  }
   return { decided, remaining, items: items.toSorted((one, two) => one.index - two.index) };
 }
 
@@ -166,7 +168,10 @@ function throwIfUnknown(named: readonly (number | string)[], chosen: readonly Ch
   throw fieldError('INVALID_REQUEST', `items.${position}`, message);
 }
 
-/** Decides about an item. @throws GatewayError SERVICE_UNAVAILABLE, and any unknown error */
+/**
+ * Decides about an item. A job whose workflow does not confirm the decision keeps no other item from
+ * being decided. @throws any unknown error
+ */
 async function decideItem(
   item: ChosenItem,
   { step, ...call }: Omit<DecisionCall, 'job' | 'stepId'> & { step: string | undefined },
@@ -182,8 +187,9 @@ async function decideItem(
     );
     return { ...item, replayed, error: null };
   } catch (error) {
-    if (!(error instanceof GatewayError) || error.status >= 500) throw error;
-    const { code, message } = error;
+    if (!(error instanceof GatewayError)) throw error;
+    const { code, message, status } = error;
+    if (status >= 500 && code !== 'SERVICE_UNAVAILABLE') throw error;
     return { ...item, replayed: false, error: { code, message } };
   }
 }

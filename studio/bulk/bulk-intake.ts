@@ -9,7 +9,7 @@ import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
 import { fieldError, GatewayError, type ErrorDetail } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { bulkEvents } from '../../domain/bulk-contract.ts';
-import { isRecord } from '../../domain/json.ts';
+import { stringifySorted } from '../../domain/json.ts';
 import { metadataFields } from '../../domain/metadata.ts';
 import { claimCondition, claimKey, isKeyUsed, type ClaimResult } from '../../ledger/claims.ts';
 import type { Config } from '../../platform/config.ts';
@@ -327,16 +327,6 @@ function hashItems(items: BulkRequest['items']) {
   }
   return { items: read(), digest: () => hash.digest('hex') };
 }
-
-/** Renders a value as JSON whose fields are sorted by name, because JSON objects have no order. */
-const stringifySorted = (sent: unknown): string =>
-  JSON.stringify(sent, (_, value: unknown) =>
-    isRecord(value)
-      ? Object.fromEntries(
-          Object.entries(value).toSorted(([one], [other]) => (one < other ? -1 : 1)),
-        )
-      : value,
-  );
 
 type ReceivedBulk = { bulkId: string; hash: string };
 

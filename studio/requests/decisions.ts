@@ -23,7 +23,13 @@ import {
 } from '../../domain/errors.ts';
 import { jobWorkflowId } from '../../domain/job-contract.ts';
 import type { JobPlan } from '../../domain/job-plan.ts';
-import { asRecord, isRecord, type Json, type JsonObject } from '../../domain/json.ts';
+import {
+  asRecord,
+  isRecord,
+  stringifySorted,
+  type Json,
+  type JsonObject,
+} from '../../domain/json.ts';
 import type { JobRecord, JobStep, StepApproval } from '../../domain/job-record.ts';
 import type { PipelineStep } from '../../domain/pipeline-plan.ts';
 import { authorize, authorizeModel } from '../../identity/access.ts';
@@ -115,7 +121,7 @@ export async function decideStep(
     if (capability) authorize(caller, getRequiredScope(capability));
     authorizeModel(caller, model);
   }
-  const hash = createHash('sha256').update(JSON.stringify(decision)).digest('hex');
+  const hash = createHash('sha256').update(stringifySorted(decision)).digest('hex');
   if (isDecided(job, stepId, hash)) return { replayed: true };
   const approval = findApproval(job, stepId);
   if (job.status !== 'open' || !approval) throw new GatewayError('NOT_AWAITING');

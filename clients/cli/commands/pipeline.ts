@@ -78,7 +78,7 @@ const createDecisionCommand = (decision: 'approve' | 'reject'): Command =>
     );
 
 const decidedItems = z.looseObject({
-  data: z.looseObject({ remaining: z.number(), items: z.array(fields) }),
+  data: z.looseObject({ decided: z.number(), remaining: z.number(), items: z.array(fields) }),
 });
 const itemColumns: Columns = {
   item: (item) => toCell(item, 'id') ?? toCell(item, 'index'),
@@ -87,18 +87,22 @@ const itemColumns: Columns = {
     toCell(item, 'error.message') ?? (item['replayed'] === true ? 'made before' : 'counts'),
 };
 
-/** Decides about items of a bulk job, with as many requests as that needs. The exit status is 1 if one is refused. */
+/**
+ * Decides about items of a bulk job, with as many requests as that needs, until one decides nothing.
+ * The exit status is 1 if a decision does not count or items remain.
+ */
 async function decideItems(session: Session, bulkId: string, body: object): Promise<void> {
   const path = `/api/v1/studio/bulk/${encodeURIComponent(bulkId)}/decisions`;
-  for (let remaining = 1; remaining > 0;) {
+  for (;;) {
     const api = session.client('caller');
     const answer = await api.send(path, decidedItems, { method: 'POST', body });
-    const { items } = answer.body.data;
+    const { items, decided, remaining } = answer.body.data;
     session.output.show(answer.raw, () =>
       formatTable(items.map((item) => toCells(item, itemColumns))),
     );
-    if (items.some(({ error }) => error)) process.exitCode = 1;
-    ({ remaining } = answer.body.data);
+    const isStuck = remaining > 0 && decided === 0;
+    if (isStuck || items.some(({ error }) => error)) process.exitCode = 1;
+    if (isStuck || remaining === 0) return;
   }
 }
 
