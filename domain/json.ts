@@ -114,3 +114,13 @@ export function asRecord(value: unknown): Record<string, unknown> {
 export function asText(value: unknown): string {
   return typeof value === 'string' ? value : '';
 }
+
+/** Renders a value as JSON whose fields are sorted by name, because JSON objects have no order. */
+export const stringifySorted = (sent: unknown): string =>
+  JSON.stringify(sent, (_, value: unknown) =>
+    isRecord(value)
+      ? Object.fromEntries(
+          Object.entries(value).toSorted(([one], [other]) => (one < other ? -1 : 1)),
+        )
+      : value,
+  );

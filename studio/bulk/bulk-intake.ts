@@ -9,7 +9,7 @@ import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
 import { fieldError, GatewayError, type ErrorDetail } from '../../domain/errors.ts';
 import { newId } from '../../domain/ids.ts';
 import { bulkEvents } from '../../domain/bulk-contract.ts';
-import { isRecord } from '../../domain/json.ts';
+import { stringifySorted } from '../../domain/json.ts';
 import { metadataFields } from '../../domain/metadata.ts';
 import { claimCondition, claimKey, isKeyUsed, type ClaimResult } from '../../ledger/claims.ts';
 import type { Config } from '../../platform/config.ts';
@@ -87,13 +87,18 @@ export const bulkOptions = {
 export type BulkOptions = z.infer<z.ZodObject<typeof bulkOptions>>;
 
 /** Item as it arrived, or the error of a line that is no item. */
-export type ReceivedItem = { index: number } & ({ value: unknown } | { error: GatewayError });
+export type ReceivedItem = { index: number } & (
+  | { value: unknown; recipe: string | null }
+  | { error: GatewayError }
+);
 
 /** Request for a bulk job or for its estimate. */
 export interface BulkRequest {
   caller: RequestCaller;
   options: BulkOptions;
   metadata: Record<string, string> | null;
+  /** Recipe of the request, as `name@version`. */
+  recipe: string | null;
   items: AsyncIterable<ReceivedItem> | Iterable<ReceivedItem>;
   countCopied: (bytes: number) => void;
   /** Aborts when the caller has disconnected. */
@@ -327,16 +332,6 @@ function hashItems(items: BulkRequest['items']) {
   }
   return { items: read(), digest: () => hash.digest('hex') };
 }
-
-/** Renders a value as JSON whose fields are sorted by name, because JSON objects have no order. */
-const stringifySorted = (sent: unknown): string =>
-  JSON.stringify(sent, (_, value: unknown) =>
-    isRecord(value)
-      ? Object.fromEntries(
-          Object.entries(value).toSorted(([one], [other]) => (one < other ? -1 : 1)),
-        )
-      : value,
-  );
 
 type ReceivedBulk = { bulkId: string; hash: string };
 

@@ -152,7 +152,7 @@ interface JobListing extends JobFilter {
 
 const selectJobs = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   SELECT x.id, x.organization_id AS "organizationId", x.key_id AS "keyId", x.type, x.model, x.provider, x.status, x.verifying,
-    x.unknown_outcome AS "unknownOutcome", x.request, x.metadata, x.outputs, x.steps, x.approvals, x.error, x.request_id AS "requestId", x.created_at AS "createdAtMs",
+    x.unknown_outcome AS "unknownOutcome", x.request, x.metadata, x.recipe, x.outputs, x.steps, x.approvals, x.error, x.request_id AS "requestId", x.created_at AS "createdAtMs",
     x.deadline_at AS "deadlineAtMs", x.completed_at AS "completedAtMs", x.media_deleted_at AS "mediaDeletedAtMs",
     c.started_at AS "startedAtMs", c.call_states AS "callStates", c.step_calls AS "stepCalls", c.queue_position AS "queuePosition",
     (x.plan->>'typicalSeconds')::float8 AS "typicalSeconds",
