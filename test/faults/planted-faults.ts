@@ -612,14 +612,14 @@ const bulk: Fault[] = [
     file: bulkSql,
     original: 'b.concurrency - b.running + b.awaiting)))',
     planted: 'b.concurrency - b.running)))',
-    tests: ['test/bulk/bulk.test.ts'],
+    tests: ['test/bulk/bulk-decisions.slow.test.ts'],
   },
   {
     name: 'items that await approvals keep a bulk job from pausing without credits',
     file: bulkSql,
     original: 'EXIT WHEN b.running > b.awaiting;',
     planted: 'EXIT WHEN b.running > 0;',
-    tests: ['test/bulk/bulk.test.ts'],
+    tests: ['test/bulk/bulk-decisions.slow.test.ts'],
   },
   {
     name: 'results of a bulk job lack one between two portions',

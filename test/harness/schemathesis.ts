@@ -189,6 +189,8 @@ export async function runSchemathesis(
     ...options.split(' '),
     ...operations,
   ];
+  // The first request creates the description. Schemathesis waits at most ten seconds for it.
+  await (await fetch(url)).arrayBuffer();
   try {
     const { stdout } = await run(await installSchemathesis(), args, {
       cwd: place,

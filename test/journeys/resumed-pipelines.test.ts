@@ -11,7 +11,7 @@ import {
   type PipelineJob,
 } from './pipeline-jobs.ts';
 
-const gateway = useGateway({ media: 'full', settled: 'last' });
+const gateway = useGateway({ settled: 'last' });
 const { call, run } = createPipelines(gateway);
 
 describe('POST /api/v1/studio/jobs/:jobId/resume', () => {

@@ -5,7 +5,6 @@
 import { Webhook as Signature } from 'standardwebhooks';
 import { describe, expect, it } from 'vitest';
 import { endpointsMax, type WebhookEndpoint } from '../../webhooks/endpoints.ts';
-import { studio } from '../clients/cli/studio.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { sweepOnce } from '../harness/sweeps.ts';
 import { untilHolds } from '../harness/until.ts';
@@ -270,18 +269,6 @@ describe.concurrent('an endpoint', () => {
     expect(() => last && verify(second.secret, last)).toThrow('No matching signature found');
     // A test changes no health.
     expect(await read(endpointId, caller)).toMatchObject({ delivered: 0, failed: 0 });
-  });
-
-  it('is managed from the command line', async () => {
-    const { key } = await gateway.newCaller();
-    const run = (line: string) =>
-      studio(`webhooks ${line}`, { STUDIO_API_URL: gateway.url, STUDIO_API_KEY: key });
-    const created = await run(`create ${at('/terminal')} --event studio.job.failed`);
-    expect(created).toMatchObject({ stdout: expect.stringMatching(/secret +whsec_/), stderr: '' });
-    const [id = ''] = /whe_[0-9a-f]{32}/.exec(created.stdout) ?? [];
-    expect((await run(`pause ${id}`)).stdout).toMatch(/paused +true/);
-    expect((await run(`test ${id}`)).stdout).toMatch(/outcome +delivered/);
-    expect((await run('list')).stdout).toContain(at('/terminal'));
   });
 
   it('is created once for an Idempotency-Key, shows its secret once, and an organization has at most 20', async () => {

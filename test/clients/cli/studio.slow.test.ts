@@ -229,6 +229,19 @@ describe('studio bulk', () => {
   });
 });
 
+describe('studio webhooks', () => {
+  it('manages an endpoint', async () => {
+    const mine = as(await gateway.newCaller());
+    const url = gateway.receiver.at('/terminal');
+    const created = await mine(`webhooks create ${url} --event studio.job.failed`);
+    expect(created).toMatchObject({ stdout: expect.stringMatching(/secret +whsec_/), stderr: '' });
+    const [id = ''] = /whe_[0-9a-f]{32}/.exec(created.stdout) ?? [];
+    expect((await mine(`webhooks pause ${id}`)).stdout).toMatch(/paused +true/);
+    expect((await mine(`webhooks test ${id}`)).stdout).toMatch(/outcome +delivered/);
+    expect((await mine('webhooks list')).stdout).toContain(url);
+  });
+});
+
 describe('studio approve and reject', () => {
   const steps = [
     { id: 'art', use: 'image/generate', body: { prompt: 'a lamp', numImages: 2 } },
