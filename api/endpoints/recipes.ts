@@ -1,7 +1,7 @@
 /** /api/v1/studio/recipes: saves, lists and deletes named bodies of Studio requests (docs/recipes.md). */
 import { z } from 'zod';
 import { fieldsError, prefixError } from '../../domain/errors.ts';
-import { anyJsonObject } from '../../domain/body-schema.ts';
+import { anyJsonObject, objectBounds } from '../../domain/body-schema.ts';
 import { parseMetadata } from '../../domain/metadata.ts';
 import { parsePresent, parseWith } from '../../domain/parsing.ts';
 import { toResponse, type JsonObject } from '../../domain/json.ts';
@@ -104,7 +104,8 @@ export const recipeEndpoints = defineSection('Studio: recipes', {
         }),
         body: anyJsonObject.meta({
           description: 'Body of a request to this endpoint, also a part of it.',
-          override: { ...anyJsonObject.meta()?.['override'], additionalProperties: true },
+          // The generated types of the clients then allow fields.
+          override: { ...objectBounds, additionalProperties: true },
         }),
       }),
       example: {

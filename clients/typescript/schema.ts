@@ -5064,7 +5064,9 @@ export interface components {
              */
             use: "bulk" | "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
             /** @description Body of a request to this endpoint, also a part of it. */
-            body: Record<string, never>;
+            body: {
+                [key: string]: unknown;
+            };
         };
         SaveRecipeAnswer: {
             /** @constant */
