@@ -9,12 +9,12 @@ import { authorize, type Caller } from '../../identity/access.ts';
 import { findByUse, getRequiredScope, useOf } from '../../studio/capabilities/capability.ts';
 import { jobKinds } from '../../studio/pipelines/job-kinds.ts';
 import {
-  createRecipes,
   listedRecipe,
   recipe,
   recipeName,
   recipeReference,
   recipesMax,
+  saveRecipe,
   recipeVersion,
   versionsMax,
 } from '../../studio/requests/recipes.ts';
@@ -124,7 +124,7 @@ export const recipeEndpoints = defineSection('Studio: recipes', {
         throw prefixError(error, 'body');
       }
       const saved = await pool.transaction((connection) =>
-        createRecipes(connection).save(caller, { name, use, body }),
+        saveRecipe(connection, caller, { name, use, body }),
       );
       return toData(toResponse(saved));
     },

@@ -9,7 +9,7 @@ import { z } from 'zod';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { isRecord, stringifySorted, type Json } from '../../domain/json.ts';
 import { parseWith } from '../../domain/parsing.ts';
-import { command } from '../../platform/database.ts';
+import { command, type DatabasePool } from '../../platform/database.ts';
 
 /** Maximum numbers of recipes of an organization, and of versions of a recipe. */
 export const recipesMax = 200;
@@ -95,43 +95,43 @@ function matches({ organizationId, reference }: RecipeIds) {
     AND (${version}::text IS NULL OR version = ${version})`;
 }
 
+/** Completes a body by its recipe, which `load` reads. @throws GatewayError INVALID_REQUEST */
+async function complete<Value>(
+  load: (reference: string) => Promise<Recipe | null>,
+  use: string | undefined,
+  { recipe: reference, ...sent }: Record<string, Value>,
+): Promise<CompletedBody<Value>> {
+  if (reference === undefined) return { body: sent, recipe: null };
+  const named = parseWith(referenceField, { recipe: reference }).recipe;
+  const found = await load(named);
+  if (!found) {
+    const message = `must be a recipe of this organization (received ${named})`;
+    throw fieldError('INVALID_REQUEST', 'recipe', message);
+  }
+  if (use !== undefined && found.use !== use) {
+    const message = `must be a recipe for ${use}; ${found.name} is one for ${found.use}`;
+    throw fieldError('INVALID_REQUEST', 'recipe', message);
+  }
+  return { body: { ...found.body, ...sent }, recipe: `${found.name}@${found.version}` };
+}
+
 export type Recipes = ReturnType<typeof createRecipes>;
 
-/** Creates the functions that store and apply recipes. `connection` is a pool or an open transaction. */
-export function createRecipes(connection: CommonQueryMethods) {
+/** Creates the functions that read, apply and delete recipes. */
+export function createRecipes(pool: DatabasePool) {
   const find = (ids: RecipeIds): Promise<Recipe | null> =>
-    connection.maybeOne(sql.type(recipe)`SELECT ${columns}, body FROM recipe WHERE ${matches(ids)}
+    pool.maybeOne(sql.type(recipe)`SELECT ${columns}, body FROM recipe WHERE ${matches(ids)}
       ORDER BY saved_at DESC LIMIT 1`);
-
-  /** Completes a body by its recipe, which `load` reads. @throws GatewayError INVALID_REQUEST */
-  async function complete<Value>(
-    load: (reference: string) => Promise<Recipe | null>,
-    use: string | undefined,
-    { recipe: reference, ...sent }: Record<string, Value>,
-  ): Promise<CompletedBody<Value>> {
-    if (reference === undefined) return { body: sent, recipe: null };
-    const named = parseWith(referenceField, { recipe: reference }).recipe;
-    const found = await load(named);
-    if (!found) {
-      const message = `must be a recipe of this organization (received ${named})`;
-      throw fieldError('INVALID_REQUEST', 'recipe', message);
-    }
-    if (use !== undefined && found.use !== use) {
-      const message = `must be a recipe for ${use}; ${found.name} is one for ${found.use}`;
-      throw fieldError('INVALID_REQUEST', 'recipe', message);
-    }
-    return { body: { ...found.body, ...sent }, recipe: `${found.name}@${found.version}` };
-  }
 
   return {
     /** Lists the newest version of each recipe, by name. */
     list: (organizationId: string): Promise<readonly z.infer<typeof listedRecipe>[]> =>
-      connection.any(sql.type(listedRecipe)`
+      pool.any(sql.type(listedRecipe)`
         SELECT DISTINCT ON (name) ${columns}, count(*) OVER (PARTITION BY name) AS versions
         FROM recipe WHERE organization_id = ${organizationId} ORDER BY name, saved_at DESC`),
     /** Lists the versions of a recipe, newest first. */
     versions: (ids: RecipeIds): Promise<readonly z.infer<typeof recipeVersion>[]> =>
-      connection.any(sql.type(recipeVersion)`
+      pool.any(sql.type(recipeVersion)`
         SELECT ${columns} FROM recipe WHERE ${matches(ids)} ORDER BY saved_at DESC`),
     /** @throws GatewayError NOT_FOUND if the organization has no such recipe */
     async read(ids: RecipeIds): Promise<Recipe> {
@@ -139,42 +139,9 @@ export function createRecipes(connection: CommonQueryMethods) {
       if (!found) throw new GatewayError('NOT_FOUND', 'No such recipe.');
       return found;
     },
-    /**
-     * Saves a version within a transaction. The same content is the same version, which becomes the
-     * newest one.
-     * @throws GatewayError RECIPE_QUOTA_REACHED; INVALID_REQUEST if other versions have another `use`
-     */
-    async save(
-      { organizationId, keyId }: { organizationId: string; keyId: string },
-      { name, use, body }: Pick<Recipe, 'name' | 'use' | 'body'>,
-    ): Promise<Recipe> {
-      const content = stringifySorted({ use, body });
-      const version = createHash('sha256').update(content).digest('hex').slice(0, 16);
-      const sizeBytes = Buffer.byteLength(content);
-      await connection.query(
-        command`SELECT FROM organization WHERE id = ${organizationId} FOR NO KEY UPDATE`,
-      );
-      const totals = await connection.one(sql.type(totalsRow)`
-        SELECT count(DISTINCT name) FILTER (WHERE name <> ${name}) AS names,
-          count(*) FILTER (WHERE name = ${name}) AS versions, coalesce(sum(size_bytes), 0)::float8 AS bytes,
-          min(use) FILTER (WHERE name = ${name}) AS use,
-          coalesce(bool_or(name = ${name} AND version = ${version}), false) AS exists
-        FROM recipe WHERE organization_id = ${organizationId}`);
-      if (totals.use !== null && totals.use !== use) {
-        const message = `must be ${totals.use}, as in the other versions of ${name} (received ${use})`;
-        throw fieldError('INVALID_REQUEST', 'use', message);
-      }
-      if (!totals.exists) throwIfFull(totals, sizeBytes);
-      return connection.one(sql.type(recipe)`
-        INSERT INTO recipe (organization_id, name, version, use, body, size_bytes, key_id)
-        VALUES (${organizationId}, ${name}, ${version}, ${use}, ${sql.jsonb(body)}, ${sizeBytes}, ${keyId})
-        ON CONFLICT (organization_id, name, version)
-          DO UPDATE SET saved_at = clock_timestamp(), key_id = excluded.key_id
-        RETURNING ${columns}, body`);
-    },
     /** Deletes a version, or all versions of a name. Jobs keep the name. @throws GatewayError NOT_FOUND */
     async remove(ids: RecipeIds): Promise<void> {
-      const count = await connection.oneFirst(sql.type(countRow)`
+      const count = await pool.oneFirst(sql.type(countRow)`
         WITH removed AS (DELETE FROM recipe WHERE ${matches(ids)} RETURNING 1)
         SELECT count(*) FROM removed`);
       if (count === 0) throw new GatewayError('NOT_FOUND', 'No such recipe.');
@@ -218,4 +185,39 @@ function throwIfFull(
   if (limit === false) return;
   const message = `An organization can have at most ${limit}. Delete a recipe or a version first.`;
   throw new GatewayError('RECIPE_QUOTA_REACHED', message);
+}
+
+/**
+ * Saves a version within a transaction. The same content is the same version, which becomes the
+ * newest one.
+ * @throws GatewayError RECIPE_QUOTA_REACHED; INVALID_REQUEST if other versions have another `use`
+ */
+export async function saveRecipe(
+  connection: CommonQueryMethods,
+  { organizationId, keyId }: { organizationId: string; keyId: string },
+  { name, use, body }: Pick<Recipe, 'name' | 'use' | 'body'>,
+): Promise<Recipe> {
+  const content = stringifySorted({ use, body });
+  const version = createHash('sha256').update(content).digest('hex').slice(0, 16);
+  const sizeBytes = Buffer.byteLength(content);
+  await connection.query(
+    command`SELECT FROM organization WHERE id = ${organizationId} FOR NO KEY UPDATE`,
+  );
+  const totals = await connection.one(sql.type(totalsRow)`
+    SELECT count(DISTINCT name) FILTER (WHERE name <> ${name}) AS names,
+      count(*) FILTER (WHERE name = ${name}) AS versions, coalesce(sum(size_bytes), 0)::float8 AS bytes,
+      min(use) FILTER (WHERE name = ${name}) AS use,
+      coalesce(bool_or(name = ${name} AND version = ${version}), false) AS exists
+    FROM recipe WHERE organization_id = ${organizationId}`);
+  if (totals.use !== null && totals.use !== use) {
+    const message = `must be ${totals.use}, as in the other versions of ${name} (received ${use})`;
+    throw fieldError('INVALID_REQUEST', 'use', message);
+  }
+  if (!totals.exists) throwIfFull(totals, sizeBytes);
+  return connection.one(sql.type(recipe)`
+    INSERT INTO recipe (organization_id, name, version, use, body, size_bytes, key_id)
+    VALUES (${organizationId}, ${name}, ${version}, ${use}, ${sql.jsonb(body)}, ${sizeBytes}, ${keyId})
+    ON CONFLICT (organization_id, name, version)
+      DO UPDATE SET saved_at = clock_timestamp(), key_id = excluded.key_id
+    RETURNING ${columns}, body`);
 }

@@ -61,7 +61,9 @@ describe.concurrent('a request that names a recipe', () => {
     const body = { recipe: 'banner', prompt: 'a red lamp', numImages: 3, async: true };
     const { recipe: _, ...inlined } = { ...fields, ...body };
     const estimates = await Promise.all(
-      [body, inlined].map((one) => gateway.call(`${imagePath}/estimate`, { body: one })),
+      [body, inlined].map((one) =>
+        gateway.call<Answer<{ credits: number }>>(`${imagePath}/estimate`, { body: one }),
+      ),
     );
     expect(estimates[0]?.status).toBe(200);
     expect(estimates[0]?.body).toEqual(estimates[1]?.body);
@@ -78,7 +80,7 @@ describe.concurrent('a request that names a recipe', () => {
       recipe: reference,
       metadata: { team: 'ads' },
       billing: {
-        charged: (estimates[0]?.body as unknown as { data: { credits: number } }).data.credits,
+        charged: estimates[0]?.body.data.credits,
       },
     });
     expect(await readRequest(jobId)).toMatchObject({

@@ -40,7 +40,7 @@ export function createRecipesCommand(): Command {
     .command('save <name> <file>')
     .description('save the body in a JSON file, or - for stdin, as the newest version')
     .requiredOption('--use <use>', 'endpoint, such as image/generate, pipelines or bulk')
-    .action(async (name: string, file: string, { use }: { use: string }, self: Command) => {
+    .action(async (...[name, file, { use }, self]: [string, string, { use: string }, Command]) => {
       const session = openSession(self);
       const body = { use, body: await readObject(file) };
       const url = `/api/v1${path}/${encodeURIComponent(name)}`;
