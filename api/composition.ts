@@ -38,6 +38,7 @@ import { createJobKind } from '../studio/jobs/job-execution.ts';
 import { createFeed } from '../studio/executions/feed.ts';
 import { createWaits, type Updates } from '../studio/executions/updates.ts';
 import { createPriceList } from '../studio/requests/prices.ts';
+import { createRecipes } from '../studio/requests/recipes.ts';
 
 /** Services of an API process: chats run in it, so no other process has them. */
 export type ApiServices = Services & { chat: ChatService };
@@ -104,6 +105,7 @@ export function compose(deps: AppDeps) {
     }),
     keys: createKeys(pool, config.KEY_PEPPER),
     prices: createPriceList(config),
+    recipes: createRecipes(pool),
     usageReads: createUsageReads(pool),
     requestReads: createRequestReads(pool),
     ...createOperatorServices(deps, relays),

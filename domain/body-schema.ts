@@ -26,7 +26,8 @@ export const anyJson = z
   )
   .meta({ ...jsonBounds, override: jsonBounds });
 
-const objectBounds = { type: 'object' as const, maxProperties: entriesMax };
+/** JSON Schema of an object with the limits of `anyJson`. */
+export const objectBounds = { type: 'object' as const, maxProperties: entriesMax };
 /** Schema of any JSON object, with the limits of `anyJson`. */
 export const anyJsonObject = z
   .custom<JsonObject>(

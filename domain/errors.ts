@@ -46,6 +46,10 @@ export const errorTable = {
     400,
     'The organization already has the maximum number of webhook endpoints. Delete one first.',
   ),
+  RECIPE_QUOTA_REACHED: permanent(
+    400,
+    'The organization already has the maximum number or size of recipes. Delete one first.',
+  ),
   NOT_FOUND: permanent(404, 'No such resource.'),
   JOB_NOT_FOUND: permanent(404, 'No such job.'),
   BULK_NOT_FOUND: permanent(404, 'No such bulk job.'),

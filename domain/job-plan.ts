@@ -185,6 +185,8 @@ export interface JobPlan {
   priceMicro: number;
   /** Metadata of the caller; absent if the request has none. */
   metadata?: Record<string, string>;
+  /** Recipe of the request, as `name@version`; absent if it has none. */
+  recipe?: string;
   /** Validated request of the caller, which responses contain. Never part of a Temporal summary. */
   request: JsonObject;
   calls: PlannedCall[];

@@ -149,6 +149,8 @@ export const jobRow = z.object({
   request: z.record(z.string(), z.json()),
   /** The caller's metadata; null if there is none. */
   metadata: z.record(z.string(), z.string()).nullable(),
+  /** Recipe of the request, as `name@version`; null if it had none. */
+  recipe: z.string().nullable(),
   outputs: z.array(callOutputs).nullable(),
   /** Steps of a pipeline; null for other jobs. */
   steps: z.array(jobStep).nullable(),

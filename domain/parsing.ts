@@ -200,6 +200,20 @@ export function parseWith<Value>(
   throw invalidFieldsError('INVALID_REQUEST', listDetails(error.issues, { schema, value, part }));
 }
 
+/**
+ * Checks the fields of an object that a schema describes. Missing fields are no error.
+ * @throws GatewayError INVALID_REQUEST that names each invalid field
+ */
+export function parsePresent(schema: z.ZodType, value: Record<string, unknown>): void {
+  const isLarge = hasMoreValues(value, allErrorsValuesMax);
+  const { error } = schema.safeParse(value, isLarge ? firstIssue : allIssues);
+  const issues = (error?.issues ?? []).filter(({ code, path: [name] }) =>
+    name === undefined ? code === 'unrecognized_keys' : Object.hasOwn(value, name),
+  );
+  if (issues.length === 0) return;
+  throw invalidFieldsError('INVALID_REQUEST', listDetails(issues, { schema, value, part: 'body' }));
+}
+
 function hasMoreValues(value: unknown, countMax: number): boolean {
   let remaining = countMax;
   const exceeds = (nested: unknown): boolean => {

@@ -6,9 +6,9 @@ CREATE FUNCTION ledger_write_jobs(operations jsonb, answers json[]) RETURNS void
 BEGIN
   IF operations @? '$[*] ? (@.verb == "reserve").job' THEN
     INSERT INTO job (id, organization_id, key_id, type, model, provider, request, plan, request_id,
-        metadata, steps, created_at, deadline_at)
+        metadata, recipe, steps, created_at, deadline_at)
       SELECT o->>'id', o->>'organizationId', j->>'keyId', j->>'type', j->>'model', j->>'provider',
-        j->'request', j->'plan', j->>'requestId', j->'metadata', j->'steps', (answer->>'createdAt')::timestamptz,
+        j->'request', j->'plan', j->>'requestId', j->'metadata', j->'plan'->>'recipe', j->'steps', (answer->>'createdAt')::timestamptz,
         -- The database's clock decides, as for every other time. The clock of the API may be wrong.
         coalesce((answer->>'createdAt')::timestamptz + (j->'plan'->>'deadlineMs')::float8 * interval '1 millisecond',
           (j->>'deadlineAt')::timestamptz)

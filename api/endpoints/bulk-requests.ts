@@ -3,7 +3,7 @@
  * options in an optional first line.
  */
 import { z } from 'zod';
-import { fieldError, GatewayError } from '../../domain/errors.ts';
+import { fieldError, GatewayError, prefixError } from '../../domain/errors.ts';
 import { isRecord } from '../../domain/json.ts';
 import { parseMetadata } from '../../domain/metadata.ts';
 import { parseWith } from '../../domain/parsing.ts';
@@ -14,7 +14,8 @@ import {
   type BulkSubmission,
   type ReceivedItem,
 } from '../../studio/bulk/bulk-intake.ts';
-import { itemSchema } from '../../studio/bulk/bulk-items.ts';
+import { itemSchema, type ItemDefaults } from '../../studio/bulk/bulk-items.ts';
+import { recipeFields, type Recipes } from '../../studio/requests/recipes.ts';
 import { parseWebhookUrl } from '../../studio/requests/webhook-fields.ts';
 import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
@@ -29,14 +30,25 @@ const jsonValuesMax = 200_000;
 
 const optionsSchema = z.strictObject(bulkOptions);
 
+/** Schema of the first line, before its recipe completes the options. */
+const headSchema = z.strictObject({ options: z.record(z.string(), z.unknown()) });
+
+/** Item before its recipe completes it. */
+type SentItem = { index: number } & ({ value: unknown } | { error: GatewayError });
+type SentItems = AsyncIterable<SentItem> | Iterable<SentItem>;
+
 /** Schema of the JSON body. */
 export const bulkBody = z.strictObject({
   items: z.array(itemSchema).min(1).max(bulkItemsMax),
   ...bulkOptions,
+  ...recipeFields,
 });
 
 /** Schema of a line of the NDJSON body. */
-export const bulkLine = z.union([z.strictObject({ options: optionsSchema }), itemSchema]);
+export const bulkLine = z.union([
+  z.strictObject({ options: optionsSchema.extend(recipeFields) }),
+  itemSchema,
+]);
 
 /**
  * Reads a request and passes it to `run`.
@@ -47,10 +59,20 @@ export async function readBulk<Result>(
   services: Composition,
   run: (submission: BulkSubmission) => Promise<Result>,
 ): Promise<Result> {
+  const { organizationId } = ctx.state.caller;
+  const completeBody = (body: Record<string, unknown>) =>
+    services.recipes.complete(organizationId, 'bulk', body);
   if (isJsonLines(ctx)) {
     return readJsonLines(ctx, services.storage, async (lines) => {
-      const { options, items } = await readLines(lines);
-      return run(buildSubmission(ctx, services, { options, items }));
+      const { head, items } = await readLines(lines);
+      const { body, recipe } = await completeBody(head).catch((error: unknown) => {
+        throw prefixError(error, 'options');
+      });
+      const { items: saved, ...rest } = body;
+      const { options } = parseWith(z.strictObject({ options: optionsSchema }), { options: rest });
+      // Lines replace the items of the recipe, as fields replace its other fields.
+      const received = items ?? (Array.isArray(saved) ? saved.map(toReceived) : []);
+      return run(buildSubmission(ctx, services, { options, recipe, items: received }));
     });
   }
   if (!ctx.is('json', '+json')) {
@@ -58,62 +80,105 @@ export async function readBulk<Result>(
     throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', message);
   }
   const limits = { bytesMax: jsonBytesMax, valuesMax: jsonValuesMax };
-  const { items, ...rest } = await readJson(ctx, limits).catch((error: unknown) => {
+  const sent = await readJson(ctx, limits).catch((error: unknown) => {
     if (!(error instanceof GatewayError) || error.code !== 'PAYLOAD_TOO_LARGE') throw error;
     const message = `${error.message} Send more as application/x-ndjson, an item in each line.`;
     throw new GatewayError(error.code, message);
   });
+  const {
+    body: { items, ...rest },
+    recipe,
+  } = await completeBody(sent);
   const options = parseWith(optionsSchema, rest);
   if (!Array.isArray(items))
     throw fieldError('INVALID_REQUEST', 'items', 'must be an array of items');
-  const received = items.map((value: unknown, index): ReceivedItem => ({ index, value }));
-  return run(buildSubmission(ctx, services, { options, items: received }));
+  const received = items.map(toReceived);
+  return run(buildSubmission(ctx, services, { options, recipe, items: received }));
+}
+
+const toReceived = (value: unknown, index: number): SentItem => ({ index, value });
+
+/** Completes items by the recipes that their bodies, or the shared fields, name. */
+async function* completeItems(
+  items: SentItems,
+  { defaults, recipe }: { defaults: ItemDefaults; recipe: string | null },
+  complete: ReturnType<Recipes['completeMany']>,
+): AsyncGenerator<ReceivedItem> {
+  for await (const item of items) {
+    if ('error' in item) {
+      yield item;
+      continue;
+    }
+    const sent = isRecord(item.value) ? item.value : { body: item.value };
+    const { use = defaults.use, body: own = {} } = sent;
+    // A body that is no object is rejected with its item.
+    const reference = isRecord(own) ? (own['recipe'] ?? defaults.body?.['recipe']) : undefined;
+    if (!isRecord(own) || reference === undefined) {
+      yield { ...item, recipe };
+      continue;
+    }
+    try {
+      const fields = { ...defaults.body, ...own, recipe: reference };
+      const completed = await complete(typeof use === 'string' ? use : undefined, fields);
+      const value = { ...sent, body: completed.body };
+      yield { index: item.index, value, recipe: completed.recipe };
+    } catch (error) {
+      const prefixed = prefixError(error, `items.${item.index}.body`);
+      if (!(prefixed instanceof GatewayError)) throw prefixed;
+      yield { index: item.index, error: prefixed };
+    }
+  }
 }
 
 function buildSubmission(
   ctx: Context,
-  { outbound }: Composition,
-  { options, items }: { options: BulkOptions; items: BulkSubmission['items'] },
+  { outbound, recipes }: Composition,
+  { options, recipe, items }: { options: BulkOptions; recipe: string | null; items: SentItems },
 ): BulkSubmission {
   if (options.webhookEvents && options.webhookUrl === undefined) {
     throw fieldError('INVALID_REQUEST', 'webhookEvents', 'requires webhookUrl');
   }
+  const { caller } = ctx.state;
+  const { defaults = {} } = options;
+  // Items that name a recipe contain it by now.
+  const { recipe: _, ...body } = defaults.body ?? {};
   return {
-    caller: ctx.state.caller,
+    caller,
     requestId: ctx.state.requestId,
     idempotencyKey: parseIdempotencyKey(ctx),
-    options,
+    options:
+      defaults.body?.['recipe'] === undefined
+        ? options
+        : { ...options, defaults: { ...defaults, body } },
     metadata: parseMetadata(options.metadata),
     webhookUrl: parseWebhookUrl(options.webhookUrl, outbound),
-    items,
+    recipe,
+    items: completeItems(items, { defaults, recipe }, recipes.completeMany(caller.organizationId)),
     countCopied: (bytes) => countBytes(ctx, { kind: 'spool', bytes }),
     signal: closedSignal(ctx),
   };
 }
 
-/** Reads the options in the first line. The other lines are items. */
+/** Reads the options in the first line. The other lines are items; undefined if there are none. */
 async function readLines(
   lines: AsyncIterable<JsonLine>,
-): Promise<{ options: BulkOptions; items: AsyncIterable<ReceivedItem> }> {
+): Promise<{ head: Record<string, unknown>; items: AsyncIterable<SentItem> | undefined }> {
   const iterator = lines[Symbol.asyncIterator]();
   const first = await iterator.next();
-  const head = first.done || !('value' in first.value) ? undefined : first.value.value;
-  const hasOptions = isRecord(head) && 'options' in head;
-  const options = hasOptions
-    ? parseWith(z.strictObject({ options: optionsSchema }), head).options
-    : optionsSchema.parse({});
-  async function* readItems(): AsyncGenerator<ReceivedItem> {
-    let index = 0;
-    let next = hasOptions ? await iterator.next() : first;
-    for (; !next.done; next = await iterator.next()) {
+  const line = first.done || !('value' in first.value) ? undefined : first.value.value;
+  const hasOptions = isRecord(line) && 'options' in line;
+  const { options: head = {} } = hasOptions ? parseWith(headSchema, line) : {};
+  let next = hasOptions ? await iterator.next() : first;
+  async function* readItems(): AsyncGenerator<SentItem> {
+    for (let index = 0; !next.done; index += 1) {
       yield toItem(next.value, index);
-      index += 1;
+      next = await iterator.next();
     }
   }
-  return { options, items: readItems() };
+  return { head, items: next.done ? undefined : readItems() };
 }
 
-function toItem(received: JsonLine, index: number): ReceivedItem {
+function toItem(received: JsonLine, index: number): SentItem {
   if ('value' in received) return { index, value: received.value };
   const details = received.error.details?.map(({ path, message }) => ({
     path: `items.${index}`,

@@ -40,6 +40,7 @@ import { studioJobs } from './studio-jobs.ts';
 import { studioModels } from './studio-models.ts';
 import { resumePipelines, studio } from './studio.ts';
 import { uploads } from './file-uploads.ts';
+import { recipeEndpoints } from './recipes.ts';
 import { requests } from './requests.ts';
 import { usageSummary } from './usage-summary.ts';
 import { usage } from './usage.ts';
@@ -54,6 +55,7 @@ export const endpoints: readonly Endpoint[] = [
   ...models,
   ...studio,
   ...resumePipelines,
+  ...recipeEndpoints,
   ...studioModels,
   ...pricing,
   ...jobEvents,

@@ -9,13 +9,14 @@ import type { Context } from '../context.ts';
 import { receiveForm, type FormRules, type ReceivedForm } from '../http/multipart.ts';
 import { Readable } from 'node:stream';
 import { fieldError, fieldsError } from '../../domain/errors.ts';
-import { isRecord, type JsonObject } from '../../domain/json.ts';
+import { isRecord, type Json, type JsonObject } from '../../domain/json.ts';
 import { parseIdempotencyKey } from '../http/request-headers.ts';
 import type { Outbound } from '../../platform/outbound.ts';
-import type { Capability } from '../../studio/capabilities/capability.ts';
+import { useOf, type Capability } from '../../studio/capabilities/capability.ts';
 import { readJson } from '../http/json-body.ts';
 import { parseWith } from '../../domain/parsing.ts';
 import { parseMetadata } from '../../domain/metadata.ts';
+import type { Recipes } from '../../studio/requests/recipes.ts';
 import type { ParsedRequest } from '../../studio/requests/request-draft.ts';
 import { parseWebhook } from '../../studio/requests/webhook-fields.ts';
 import { resumeRequest, type ResumeRequest } from '../../studio/pipelines/resume.ts';
@@ -205,6 +206,7 @@ async function replaceUrls<Fields extends Record<string, unknown>>(
 /** Services needed to read a request. */
 export interface ReadingDeps extends FileReceiver {
   outbound: Outbound;
+  recipes: Recipes;
 }
 
 /** Function that reads a request for a capability from the request body. */
@@ -224,14 +226,19 @@ export async function readRequest(
   deps: ReadingDeps,
 ): Promise<ParsedRequest> {
   if (capability.upload && ctx.is('multipart/form-data')) return readForm(ctx, capability, deps);
-  const body = await readJson(ctx, { bytesMax: dataUrlBodyBytesMax });
+  const { organizationId } = ctx.state.caller;
+  const { body, recipe } = await deps.recipes.complete(
+    organizationId,
+    useOf(capability),
+    await readJson(ctx, { bytesMax: dataUrlBodyBytesMax }),
+  );
   const { webhookUrl, webhookEvents, metadata: pairs, ...sent } = body;
   const { fields, store } = await receiveDataUrls(ctx, sent, deps);
   const request = parseWith(capability.request, fields);
   const webhook = parseWebhook({ webhookUrl, webhookEvents }, deps.outbound);
   const metadata = parseMetadata(pairs);
   const storeFiles = store && (async () => ({ request: await store(request) }));
-  return { request, webhook, metadata, ...(storeFiles && { storeFiles }) };
+  return { request, webhook, metadata, recipe, ...(storeFiles && { storeFiles }) };
 }
 
 /** Reads the body of a request that resumes a pipeline. @throws GatewayError INVALID_REQUEST, … */
@@ -248,15 +255,17 @@ export async function readResume(
 async function readForm(
   ctx: Context,
   capability: Capability,
-  { outbound, ...receiver }: ReadingDeps,
+  { outbound, recipes, ...receiver }: ReadingDeps,
 ): Promise<ParsedRequest> {
   const { field = '', bytesMax = 0 } = capability.upload ?? {};
-  const { texts, files } = await receiveFiles(ctx, receiver, {
+  const { texts: sent, files } = await receiveFiles(ctx, receiver, {
     receive: 'receiveRecording',
     files: { [field]: 1 },
     bytesMax,
   });
   const [file] = files;
+  const { organizationId } = ctx.state.caller;
+  const { body: texts, recipe } = await recipes.complete(organizationId, useOf(capability), sent);
   const { async: isAsync, webhookUrl, webhookEvents: events, metadata: pairs, ...fields } = texts;
   const webhook = parseWebhook({ webhookUrl, webhookEvents: parseJsonOrText(events) }, outbound);
   const metadata = parseMetadata(parseJsonOrText(pairs));
@@ -268,7 +277,7 @@ async function readForm(
     // A missing file must be reported before unknown fields.
     capability.recordings?.(fieldsWithAsync);
     const request = parseWith(capability.request, fieldsWithAsync, 'form');
-    return { request, webhook, metadata };
+    return { request, webhook, metadata, recipe };
   }
   if (texts['fileId'] !== undefined) {
     const message = `cannot be used together: send ${field} or fileId`;
@@ -281,7 +290,7 @@ async function readForm(
     { ...fileName, ...fieldsWithAsync, fileId },
     'form',
   );
-  return { request, webhook, metadata, storeFiles: createRecordingStore(file.stored) };
+  return { request, webhook, metadata, recipe, storeFiles: createRecordingStore(file.stored) };
 }
 
 /**
@@ -310,10 +319,10 @@ export function createRecordingStore({
 }
 
 /**
- * Parses a form field as JSON. Returns invalid JSON and a repeated field unchanged, so that the
- * schema decides.
+ * Parses a form field as JSON. Returns invalid JSON, a repeated field and a value of a recipe
+ * unchanged, so that the schema decides.
  */
-function parseJsonOrText(text: string | string[] | undefined): unknown {
+function parseJsonOrText(text: unknown): unknown {
   try {
     return typeof text === 'string' ? JSON.parse(text) : text;
   } catch {
@@ -325,6 +334,6 @@ function parseJsonOrText(text: string | string[] | undefined): unknown {
  * Parses the form values `true` and `false`. Returns other values unchanged, so that the schema
  * rejects them.
  */
-function parseBooleanText(text: string | string[]): boolean | string | string[] {
+function parseBooleanText(text: Json): Json {
   return text === 'true' || (text === 'false' ? false : text);
 }

@@ -12,6 +12,7 @@ import { findJob, jobPath, jobRequest } from './studio-jobs.ts';
 import { metadataFields } from '../../domain/metadata.ts';
 import { estimateBody, submitRequest, type RequestOptions } from './studio-requests.ts';
 import { estimateSchema } from '../../studio/requests/prices.ts';
+import { recipeFields } from '../../studio/requests/recipes.ts';
 import type { ParsedRequest } from '../../studio/requests/request-draft.ts';
 import { webhookFields } from '../../studio/requests/webhook-fields.ts';
 import { toData, dataSchema } from './fields.ts';
@@ -42,6 +43,9 @@ const estimateErrors: readonly ErrorCode[] = [
 
 /** Fields that all Studio requests share. */
 const commonFields = { ...webhookFields, ...metadataFields };
+
+/** Fields that all Studio requests to a capability's own endpoint share. */
+const requestFields = { ...commonFields, ...recipeFields };
 
 /** Studio endpoints, two per capability: the request and its price estimate. */
 export const studio: readonly Endpoint[] = jobKinds.flatMap((capability) => {
@@ -174,6 +178,7 @@ function describeBody(capability: Capability) {
       .string()
       .optional()
       .meta({ description: 'Same value as in the JSON body, encoded as JSON.' }),
+    ...recipeFields,
   });
   return { 'application/json': json, 'multipart/form-data': { schema: form } };
 }
@@ -185,7 +190,7 @@ function describeBody(capability: Capability) {
 function addCommonFields(request: z.ZodType): z.ZodType {
   const inputSchema = request instanceof z.ZodPipe ? request.in : request;
   assert(inputSchema instanceof z.ZodObject, 'the schema of a request must be an object');
-  return inputSchema.safeExtend(commonFields);
+  return inputSchema.safeExtend(requestFields);
 }
 
 function describeResponses(capability: Capability): Record<number, ResponseDescription> {

@@ -2,6 +2,7 @@
  * Finds the fields of a request body that the gateway ignores, for the `X-Ignored-Fields` header.
  */
 import { z } from 'zod';
+import { fieldError } from '../../domain/errors.ts';
 import { isRecord } from '../../domain/json.ts';
 import type { Context } from '../context.ts';
 import { parseWith } from '../../domain/parsing.ts';
@@ -21,9 +22,19 @@ export function parseBody<Value>(
   { schema, value, part = 'body' }: BodyToParse<Value>,
 ): Value {
   const parsed = parseWith(schema, value, part);
+  throwIfRecipe(schema, value);
   const ignoredFields = findIgnoredFields(schema, value);
   if (ignoredFields.length > 0) ctx.set(ignoredFieldsHeader, ignoredFields.join(', '));
   return parsed;
+}
+
+/** @throws GatewayError INVALID_REQUEST if `recipe` would be ignored, and the caller charged for another request */
+function throwIfRecipe(schema: z.ZodType, value: unknown): void {
+  const object = unwrapObject(schema);
+  if (!object || Object.hasOwn(object.shape, 'recipe')) return;
+  if (!isRecord(value) || !Object.hasOwn(value, 'recipe')) return;
+  const message = 'must be absent: only requests to /api/v1/studio/… can name a recipe';
+  throw fieldError('INVALID_REQUEST', 'recipe', message);
 }
 
 interface BodyToParse<Value> {

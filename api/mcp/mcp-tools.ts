@@ -16,6 +16,7 @@ import { pipelines, stepId } from '../../studio/pipelines/pipeline-requests.ts';
 import { approvalFields } from '../../studio/requests/decisions.ts';
 import { listSchema } from '../endpoints/fields.ts';
 import { getRequiredScope } from '../../studio/capabilities/capability.ts';
+import { recipeFields } from '../../studio/requests/recipes.ts';
 import { resumeRequest } from '../../studio/pipelines/resume.ts';
 
 /** Arguments of a tool call. */
@@ -179,6 +180,12 @@ const modelTools: McpTool[] = [
   },
 ];
 
+/** Adds the field `recipe`, which only the API's own endpoints parse, to the arguments of a tool. */
+const addRecipe = ({ properties, ...schema }: Tool['inputSchema']): Tool['inputSchema'] => ({
+  ...schema,
+  properties: { ...properties, ...toInputSchema(z.object(recipeFields)).properties },
+});
+
 const capabilityTools: McpTool[] = jobKinds.map((capability) => ({
   tool: {
     name: capability.type,
@@ -186,7 +193,7 @@ const capabilityTools: McpTool[] = jobKinds.map((capability) => ({
     description:
       `${capability.summary} (${capability.medium}). Costs credits, which are reserved first and ` +
       'charged only on success. Call getStudioModel for the parameters and prices of a model.',
-    inputSchema: toInputSchema(capability.describedRequest ?? capability.request),
+    inputSchema: addRecipe(toInputSchema(capability.describedRequest ?? capability.request)),
     annotations: { readOnlyHint: false, destructiveHint: false, openWorldHint: true },
   },
   scope: getRequiredScope(capability),

@@ -1,5 +1,7 @@
-/** Parsers of command-line values: durations, numbers, limits and pairs. */
+/** Parsers of command-line values: durations, numbers, limits, pairs and JSON files. */
+import { readFile } from 'node:fs/promises';
 import { InvalidArgumentError } from 'commander';
+import { CliError } from './api-client.ts';
 
 const unitMs: Record<string, number> = {
   s: 1000,
@@ -100,4 +102,15 @@ export function omitUndefined(fields: Record<string, unknown>): Record<string, u
 /** Formats an ISO 8601 time or Unix ms as UTC date and time without milliseconds. */
 export function formatTime(time: string | number | null): string | null {
   return time === null ? null : new Date(time).toISOString().slice(0, 19).replace('T', ' ');
+}
+
+/** Reads a file, or standard input for `-`, that contains a JSON object. @throws CliError */
+export async function readObject(file: string): Promise<object> {
+  try {
+    const value: unknown = JSON.parse(await readFile(file === '-' ? '/dev/stdin' : file, 'utf8'));
+    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
+  } catch (error) {
+    throw new CliError(`${file} cannot be read as JSON: ${String(error)}`);
+  }
+  throw new CliError(`${file} must contain a JSON object`);
 }

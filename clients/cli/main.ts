@@ -13,6 +13,7 @@ import { createFilesCommand } from './commands/files.ts';
 import { createJobsCommand } from './commands/jobs.ts';
 import { createKeysCommand } from './commands/keys.ts';
 import { createPipelineCommands } from './commands/pipeline.ts';
+import { createRecipesCommand } from './commands/recipes.ts';
 import { createRequestsCommand } from './commands/requests.ts';
 import { createStudioCommands } from './commands/studio.ts';
 import { createTranscribeCommand } from './commands/transcribe.ts';
@@ -45,6 +46,7 @@ const commands = [
   createJobsCommand(),
   createFilesCommand(),
   createKeysCommand(),
+  createRecipesCommand(),
   createRequestsCommand(),
   createUsageCommand(),
   createWebhooksCommand(),

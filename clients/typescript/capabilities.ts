@@ -8,9 +8,12 @@ export type Capability = Schemas['Capability'];
 
 type Operation<C extends Capability> = paths[`/api/v1/studio/${C}`]['post'];
 
-/** Request body of a capability. */
+type RequestBody<C extends Capability> = Operation<C>['requestBody']['content']['application/json'];
+
+/** Request body of a capability. A saved recipe may have the fields that the body does not have. */
 export type Input<C extends Capability> =
-  Operation<C>['requestBody']['content']['application/json'];
+  | RequestBody<C>
+  | (Partial<RequestBody<C>> & { recipe: string });
 
 type ResponseBody<C extends Capability> =
   Operation<C>['responses'][200]['content']['application/json'];
@@ -38,7 +41,7 @@ export type CompletedJob<C extends Capability = Capability> = Job<C> & { result:
 /** Options with which a pipeline is resumed: its first step that runs again, and new bodies. */
 export type ResumeOptions = Omit<Schemas['ResumePipelineRequest'], 'bodies' | 'async'> & {
   /** Bodies of steps that run, by step id. */
-  bodies?: Record<string, Input<'pipelines'>['steps'][number]['body']>;
+  bodies?: Record<string, RequestBody<'pipelines'>['steps'][number]['body']>;
 };
 
 /** Decision about a step of a pipeline that waits. */
@@ -49,7 +52,7 @@ export type StepDecision =
       /** Indexes of the chosen outputs, by the id of the earlier step. */
       outputs?: Record<string, number>;
       /** Fields that replace those of the body of the step. */
-      body?: Partial<Input<'pipelines'>['steps'][number]['body']>;
+      body?: Partial<RequestBody<'pipelines'>['steps'][number]['body']>;
     };
 
 /** Estimated price of a request, in credits. */

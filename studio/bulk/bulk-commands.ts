@@ -68,7 +68,7 @@ async function authorizeStart(
     SELECT DISTINCT ON (i.type, jsonb_path_query_array(i.request, '$.**.use'),
         jsonb_path_query_array(i.request, '$.**.model'), jsonb_path_query_array(i.request, '$.**.service'),
         jsonb_path_query_array(i.request, '$.**.operation'))
-      i.type, i.request, i.webhook, i.metadata
+      i.type, i.request, i.webhook, i.metadata, i.recipe
     FROM bulk_item i WHERE i.bulk_id = ${id} AND i.state IN ('waiting', 'failed')`);
   for (const sample of samples) {
     const request = buildRequest(sample, { caller, countCopied: () => {} });

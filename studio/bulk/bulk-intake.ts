@@ -87,13 +87,18 @@ export const bulkOptions = {
 export type BulkOptions = z.infer<z.ZodObject<typeof bulkOptions>>;
 
 /** Item as it arrived, or the error of a line that is no item. */
-export type ReceivedItem = { index: number } & ({ value: unknown } | { error: GatewayError });
+export type ReceivedItem = { index: number } & (
+  | { value: unknown; recipe: string | null }
+  | { error: GatewayError }
+);
 
 /** Request for a bulk job or for its estimate. */
 export interface BulkRequest {
   caller: RequestCaller;
   options: BulkOptions;
   metadata: Record<string, string> | null;
+  /** Recipe of the request, as `name@version`. */
+  recipe: string | null;
   items: AsyncIterable<ReceivedItem> | Iterable<ReceivedItem>;
   countCopied: (bytes: number) => void;
   /** Aborts when the caller has disconnected. */

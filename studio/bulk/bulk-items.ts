@@ -69,6 +69,7 @@ export const storedItem = z.object({
     .object({ url: z.string(), events: z.array(z.enum(webhookEvents)).optional() })
     .nullable(),
   metadata: metadataSchema.nullable(),
+  recipe: z.string().nullable(),
 });
 export type StoredItem = z.infer<typeof storedItem>;
 
@@ -95,7 +96,7 @@ export interface ItemOwner {
  * @throws GatewayError; the paths of its details begin with `items.` and the index
  */
 export async function priceItem(
-  { index, value }: { index: number; value: unknown },
+  { index, value, recipe }: { index: number; value: unknown; recipe: string | null },
   owner: ItemOwner,
   services: ItemServices,
 ): Promise<PricedItem> {
@@ -103,7 +104,7 @@ export async function priceItem(
   const { id, name, capability, fields } = await withPrefix(path, () => readItem(value, owner));
   return withPrefix(`${path}.body`, async () => {
     const parsed = parseBody({ capability, fields }, owner, services);
-    const item: StoredItem = { index, type: capability.type, ...parsed };
+    const item: StoredItem = { index, type: capability.type, ...parsed, recipe };
     const request = buildRequest(item, owner);
     const { price, steps } = await priceRequest(request, services);
     const priceMicro = calculateChargeMaxMicro(price);
@@ -161,7 +162,7 @@ async function withPrefix<Result>(
 
 /** Builds the request of a stored item. */
 export function buildRequest(
-  { type, request, webhook, metadata }: Omit<StoredItem, 'index'>,
+  { type, request, webhook, metadata, recipe }: Omit<StoredItem, 'index'>,
   sender: Pick<StudioRequest, 'caller' | 'countCopied'>,
 ): StudioRequest {
   const capability = findCapability(type);
@@ -170,6 +171,7 @@ export function buildRequest(
     request,
     webhook: webhook && { url: webhook.url, events: webhook.events },
     metadata,
+    recipe,
   };
   return { ...sender, capability, parsedRequest };
 }
@@ -216,8 +218,8 @@ export async function planItem(
     });
     const measured = await measurePrices({ config, storage, copies }, draft);
     const { capability, parsedRequest } = request;
-    const { metadata, webhook } = parsedRequest;
-    const input = { requestId, caller, capability, request: fields, metadata };
+    const { metadata, webhook, recipe } = parsedRequest;
+    const input = { requestId, caller, capability, request: fields, metadata, recipe };
     const plan = completePlan(config, { ...input, draft: measured, jobId });
     const priceMicro = calculateChargeMaxMicro(priceDraft(config, measured));
     return { index: item.index, plan, priceMicro, webhook, discard: () => copies.discard() };

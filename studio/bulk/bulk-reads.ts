@@ -17,6 +17,8 @@ export const bulkRow = z.object({
   maxMicro: z.number().nullable(),
   maxFailedPercent: z.number().nullable(),
   metadata: z.record(z.string(), z.string()).nullable(),
+  /** Recipe of the request, as `name@version`; null if it had none. */
+  recipe: z.string().nullable(),
   total: z.int(),
   waiting: z.int(),
   /** Number of started items, with those in `awaiting`. */
@@ -85,7 +87,7 @@ const bulkEvent = z.object({
 const selectBulks = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   SELECT b.id, b.organization_id AS "organizationId", b.key_id AS "keyId", b.request_id AS "requestId",
     b.status, b.stop_reason AS "stopReason", b.concurrency, b.max_credits AS "maxMicro",
-    b.max_failed_percent AS "maxFailedPercent", b.metadata, b.total, b.waiting, b.running, b.awaiting, b.completed,
+    b.max_failed_percent AS "maxFailedPercent", b.metadata, b.recipe, b.total, b.waiting, b.running, b.awaiting, b.completed,
     b.failed, b.canceled, b.invalid, b.invalid_items AS "invalidItems", b.estimated AS "estimatedMicro",
     b.waiting_price AS "waitingPriceMicro", b.reserved AS "reservedMicro", b.ended_price AS "endedPriceMicro",
     b.charged AS "chargedMicro", b.last_end AS "lastEnd", b.created_at AS "createdAtMs",

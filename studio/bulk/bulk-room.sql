@@ -88,9 +88,9 @@ BEGIN
   over := bulk_over_limit(b, input || '{"countsReceiving": true}');
   IF over IS NULL THEN
     INSERT INTO bulk (id, organization_id, key_id, request_id, concurrency, max_credits,
-      max_failed_percent, metadata, webhook_url, webhook_events)
+      max_failed_percent, metadata, recipe, webhook_url, webhook_events)
     VALUES (b.id, b.organization_id, b.key_id, b.request_id, b.concurrency, b.max_credits,
-      b.max_failed_percent, b.metadata, b.webhook_url, b.webhook_events);
+      b.max_failed_percent, b.metadata, b.recipe, b.webhook_url, b.webhook_events);
   END IF;
   RETURN over;
 END $$;

@@ -71,6 +71,10 @@ export const bulkSchema = z
       description: 'Expected seconds until the last item ends; null if it is unknown.',
     }),
     metadata: z.record(z.string(), z.string()),
+    recipe: z
+      .string()
+      .nullable()
+      .meta({ description: 'Recipe of the request, as `name@version`; null if it had none.' }),
     createdAt: time,
     completedAt: time.nullable(),
     requestId: z.string(),
@@ -152,6 +156,7 @@ function showBulk(bulk: BulkRecord, publicBaseUrl: string): BulkResource {
     maxFailedPercent: bulk.maxFailedPercent,
     etaSeconds: estimateSeconds(bulk),
     metadata: bulk.metadata ?? {},
+    recipe: bulk.recipe,
     createdAt: isoTime(bulk.createdAtMs),
     completedAt: isoTime(bulk.completedAtMs),
     requestId: bulk.requestId,

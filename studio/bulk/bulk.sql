@@ -225,7 +225,7 @@ BEGIN
   IF gate.may_start THEN
     SELECT json_agg(n) INTO items FROM (
       -- Items that were postponed more often may take long, and are planned apart from the others.
-      SELECT i.index, i.type, i.request, i.webhook, i.metadata,
+      SELECT i.index, i.type, i.request, i.webhook, i.metadata, i.recipe,
         coalesce(i.job_id, bulk_job_id(b.id, i.index || ' ' || i.round)) AS "jobId", i.postponed FROM bulk_item i
       WHERE i.bulk_id = b.id AND i.state = 'waiting' AND i.postponed =
         (SELECT min(w.postponed) FROM bulk_item w WHERE w.bulk_id = b.id AND w.state = 'waiting')

@@ -51,7 +51,7 @@ export async function insertBulk(
   bulkId: string,
   submission: BulkSubmission,
 ): Promise<void> {
-  const { caller, requestId, options, metadata, webhookUrl } = submission;
+  const { caller, requestId, options, metadata, recipe, webhookUrl } = submission;
   const events: readonly BulkEventName[] =
     webhookUrl === null ? [] : (options.webhookEvents ?? bulkEvents);
   const maxMicro = options.maxCredits === undefined ? null : microFromCredits(options.maxCredits);
@@ -64,6 +64,7 @@ export async function insertBulk(
     max_credits: maxMicro,
     max_failed_percent: options.maxFailedPercent ?? null,
     metadata,
+    recipe,
     webhook_url: webhookUrl,
     webhook_events: [...events],
   };
@@ -103,10 +104,10 @@ export async function insertItems(
   const rows = items.map((item): JsonObject => ({ ...item, webhook: asJson(item.webhook) }));
   await pool.transaction(async (connection) => {
     await connection.query(command`
-      INSERT INTO bulk_item (bulk_id, index, item_id, type, request, webhook, metadata, price)
-      SELECT ${bulkId}, index, "itemId", type, request, nullif(webhook, 'null'), nullif(metadata, 'null'), "priceMicro"
+      INSERT INTO bulk_item (bulk_id, index, item_id, type, request, webhook, metadata, recipe, price)
+      SELECT ${bulkId}, index, "itemId", type, request, nullif(webhook, 'null'), nullif(metadata, 'null'), recipe, "priceMicro"
       FROM jsonb_to_recordset(${sql.jsonb(rows)}) AS x(index integer, "itemId" text, type text,
-        request jsonb, webhook jsonb, metadata jsonb, "priceMicro" bigint)`);
+        request jsonb, webhook jsonb, metadata jsonb, recipe text, "priceMicro" bigint)`);
     // The insertion has locked the row of the organization.
     const fits = await connection.oneFirst(sql.type(fitsRow)`
       SELECT upload_bytes <= ${config.UPLOAD_BYTES_MAX} AS fits FROM organization WHERE id = ${organizationId}`);

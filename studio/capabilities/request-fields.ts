@@ -79,6 +79,7 @@ const fieldsOfRequest = {
   webhookUrl: 'must be absent: it is a field of the whole pipeline',
   webhookEvents: 'must be absent: it is a field of the whole pipeline',
   metadata: 'must be absent: it is a field of the whole pipeline',
+  recipe: 'must be absent: it is a field of the whole pipeline',
   maxCredits: 'must be absent: it is a field of the step, beside its body',
 };
 /** Reason why a field is not allowed in the body of an item of a bulk job. */

@@ -156,7 +156,7 @@ const selectJobs = (
   outputs = sql.fragment`x.outputs`,
 ): FragmentSqlToken => sql.fragment`
   SELECT x.id, x.organization_id AS "organizationId", x.key_id AS "keyId", x.type, x.model, x.provider, x.status, x.verifying,
-    x.unknown_outcome AS "unknownOutcome", x.request, x.metadata, ${outputs} AS outputs, x.steps, x.approvals, x.error, x.request_id AS "requestId", x.created_at AS "createdAtMs",
+    x.unknown_outcome AS "unknownOutcome", x.request, x.metadata, x.recipe, ${outputs} AS outputs, x.steps, x.approvals, x.error, x.request_id AS "requestId", x.created_at AS "createdAtMs",
     x.deadline_at AS "deadlineAtMs", x.completed_at AS "completedAtMs", x.media_deleted_at AS "mediaDeletedAtMs",
     c.started_at AS "startedAtMs", c.call_states AS "callStates", c.step_calls AS "stepCalls", c.queue_position AS "queuePosition",
     (x.plan->>'typicalSeconds')::float8 AS "typicalSeconds",

@@ -147,6 +147,10 @@ export const jobSchema = z
     metadata: z
       .record(z.string(), z.string())
       .meta({ description: 'Key-value pairs from the request; empty if it had none.' }),
+    recipe: z
+      .string()
+      .nullable()
+      .meta({ description: 'Recipe of the request, as `name@version`; null if it had none.' }),
     requestId: z.string(),
     statusUrl: z.url(),
     cancelUrl: z.url(),
@@ -267,6 +271,7 @@ export function createJobView(deps: { publicBaseUrl: string; urlOf: SignUrl }) {
       error: job.error && { ...job.error, retryable: errorTable[job.error.code].retryable },
       billing: buildBilling(job),
       metadata: job.metadata ?? {},
+      recipe: job.recipe,
       requestId: job.requestId,
       ...buildLinks(job),
     }),

@@ -109,7 +109,7 @@ async function admit(
   const { caller, requestId, capability, parsedRequest, countCopied: countBytes } = submission;
   const { organizationId } = caller;
   const { config, admission, webhooks, storage } = services;
-  const { webhook, metadata } = parsedRequest;
+  const { webhook, metadata, recipe } = parsedRequest;
   const jobId = claim.subjectId;
   const copies = services.copies.forRequest({ organizationId, jobId, countBytes });
   let plan: JobPlan | undefined;
@@ -117,7 +117,7 @@ async function admit(
     const deps = { ...services, copies };
     const { request, draft: unpriced } = await draftRequest(submission, unmeasured, deps);
     const draft = await measurePrices({ config, storage, copies }, unpriced);
-    const planInput = { requestId, caller, capability, request, metadata, draft };
+    const planInput = { requestId, caller, capability, request, metadata, recipe, draft };
     plan = await storeWebhooks(services, completePlan(config, { ...planInput, jobId }), webhook);
     const updates = await admission.admit(plan, claim);
     claim.stopRenewal();

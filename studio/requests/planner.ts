@@ -38,6 +38,8 @@ export interface PlanRequest {
   request: JsonObject;
   draft: DraftPlan;
   metadata: Record<string, string> | null;
+  /** Recipe of the request, as `name@version`. */
+  recipe?: string | null | undefined;
 }
 
 /** Price of one credit in USD. */
@@ -154,6 +156,7 @@ export function completePlan(config: Config, input: PlanRequest): JobPlan {
     model: input.draft.model,
     priceMicro: pricedCalls.priceMicro,
     ...(input.metadata && { metadata: input.metadata }),
+    ...(input.recipe && { recipe: input.recipe }),
     request: describeRequest(input),
     calls,
     ...(steps && { steps }),

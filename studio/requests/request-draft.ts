@@ -43,6 +43,8 @@ export interface ParsedRequest {
   webhook: RequestedWebhook | null;
   /** Name-value pairs that the caller chose. Null if the request has none. */
   metadata: Record<string, string> | null;
+  /** Recipe of the request, as `name@version`; null or absent if it has none. */
+  recipe?: string | null;
   /** Stores the files of the request; absent if it has none. */
   storeFiles?: () => Promise<StoredFiles>;
 }

@@ -91,7 +91,10 @@ describe('the tools', () => {
     expect(findTool('imageGenerate')?.inputSchema).toMatchObject({
       type: 'object',
       required: ['prompt'],
-      properties: { prompt: { type: 'string', minLength: 3, maxLength: 2000 } },
+      properties: {
+        prompt: { type: 'string', minLength: 3, maxLength: 2000 },
+        recipe: { type: 'string', maxLength: 81 },
+      },
     });
     expect(findTool('getJob')).toMatchObject({
       inputSchema: { required: ['jobId'] },

@@ -21,6 +21,7 @@ const owned = {
   uploadUrl: '',
   resultUrl: '',
   endpoint: '',
+  recipe: newId('job').replace('job_', 'saved-'),
 };
 type ObjectIds = typeof owned;
 const actors: Record<string, string | null> = {};
@@ -60,6 +61,8 @@ beforeAll(async () => {
     { body },
   );
   owned.endpoint = endpoint.body.data.endpointId;
+  const saved = { use: 'image/generate', body: { prompt: 'a saved tree' } };
+  await gateway.call(`/api/v1/studio/recipes/${owned.recipe}`, { method: 'PUT', body: saved });
 
   const suspended = await gateway.newCaller({ credits: 1 });
   await admin(`/organizations/${suspended.organizationId}/suspend`, {});
@@ -122,6 +125,9 @@ const attempts: Record<string, (ids: ObjectIds) => Attempt> = {
   'list the webhooks of an endpoint': ({ endpoint }) => [
     `GET /webhooks/deliveries?endpointId=${endpoint}`,
   ],
+  'read a recipe': ({ recipe }) => [`GET /studio/recipes/${recipe}`],
+  'delete a recipe': ({ recipe }) => [`DELETE /studio/recipes/${recipe}`],
+  'use a recipe': ({ recipe }) => ['POST /studio/image/generate', { recipe }],
   'use an upload by its id': ({ upload }) => generateFrom(upload),
   'use an upload by its unsigned URL': ({ uploadUrl }) => generateFrom(uploadUrl),
   'use a result by its unsigned URL': ({ resultUrl }) => generateFrom(resultUrl),
@@ -184,6 +190,7 @@ async function readState(): Promise<unknown> {
        (SELECT jsonb_agg(jsonb_build_object('id', id, 'revoked', revoked_at) ORDER BY id)
         FROM api_key) AS keys,
        (SELECT jsonb_agg(to_jsonb(e) ORDER BY id) FROM webhook_endpoint e) AS endpoints,
+       (SELECT jsonb_agg(to_jsonb(c) ORDER BY name, version) FROM recipe c) AS recipes,
        (SELECT count(*) FROM job) AS jobs, (SELECT count(*) FROM ledger_entry) AS entries`,
   );
 }
@@ -221,7 +228,7 @@ describe('a caller of another organization', () => {
   it('gets only its own objects in every list', async () => {
     const key = actors['stranger'] ?? '';
     const lists = `/studio/jobs /usage /usage/summary?groupBy=key /storage/files
-      /webhooks/deliveries /webhook-endpoints /api-keys`;
+      /webhooks/deliveries /webhook-endpoints /api-keys /studio/recipes`;
     for (const path of lists.split(/\s+/)) {
       const list = await gateway.call<object>(`/api/v1${path}`, { key });
       expect(list.status).toBe(200);
@@ -305,13 +312,21 @@ describe('in the same organization', () => {
       'rotate the secret of a webhook endpoint': 403,
       'test a webhook endpoint': 403,
       'replay a webhook endpoint': 403,
+      'read a recipe': 200,
+      'delete a recipe': 403,
+      'use a recipe': 403,
     });
     expect(await readState()).toEqual(before);
   });
 
   it('the owner can do all of this, so the objects of the rejections above exist', async () => {
     const reads = ['look at a job', 'wait for a job', 'listen to a job', 'read a webhook endpoint'];
-    for (const what of [...reads, 'use a result by its unsigned URL']) {
+    for (const what of [
+      ...reads,
+      'read a recipe',
+      'use a recipe',
+      'use a result by its unsigned URL',
+    ]) {
       expect(await attempt(what, owned, owner.key)).toMatchObject({ status: 200 });
     }
   });

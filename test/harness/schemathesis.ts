@@ -64,6 +64,7 @@ const exceptions: [why: string, statuses: string[], ids: string][] = [
     `${withEstimates('pipeline')} resumePipeline startBulk estimateBulk resumeBulk`,
   ],
   ['an organization has a maximum number of open bulk jobs', ['429'], 'startBulk'],
+  ['a time limits only a decision about all items', ['400'], 'decideBulkItems'],
   ['a cursor of this very list', ['400'], 'listBulks listBulkItems listRequests'],
   [
     'a plan has its own length, and there has to be a prompt or a plan',

@@ -145,19 +145,34 @@ interface StartOptions extends Record<string, unknown> {
   encoding?: string;
 }
 
+/** File of a bulk job whose recipe has the items. */
+const noItems: ItemsFile = {
+  noun: 'item',
+  rows: [],
+  emptyRows: [],
+  options: {},
+  encoding: 'utf-8',
+};
+
 function addStart(bulk: Command): void {
   const start = bulk
-    .command('start <file>')
+    .command('start [file]')
     .description('start a bulk job from a CSV or NDJSON file, or - for stdin (docs/bulk.md)')
+    .option(
+      '--recipe <name>',
+      'saved recipe with the options, and with the items if no file has them',
+    )
     .option('--skip-invalid', 'start the others if items are invalid')
     .option('--metadata <name=value>', 'a pair, for example team=ads (repeatable)', collectPair)
     .option('--encoding <name>', 'encoding of a file that is not UTF-8, such as windows-1252')
     .option('--estimate', 'show the price without starting anything')
     .option('--watch', 'wait until it ends, and show the progress');
-  addLimits(start).action(async (name: string, flags: StartOptions, self: Command) => {
+  addLimits(start).action(async (name: string | undefined, flags: StartOptions, self: Command) => {
     const { watch, estimate, encoding, ...options } = flags;
     const session = openSession(self);
-    const file = await readFileOf(session, name, encoding);
+    if (name === undefined && flags['recipe'] === undefined)
+      throw new CliError('name a file or --recipe');
+    const file = name === undefined ? noItems : await readFileOf(session, name, encoding);
     noteSkipped(session, file, { mayReject: flags['skipInvalid'] !== true });
     const body = buildItemsBody(file, options);
     if (estimate) {

@@ -1,10 +1,9 @@
 /** Commands `studio pipeline`, `resume`, `approve` and `reject`: run, resume and decide about pipelines. */
-import { readFile } from 'node:fs/promises';
 import { Command } from 'commander';
 import { z } from 'zod';
 import { CliError, type ApiClient } from '../api-client.ts';
 import { showEstimate } from '../estimates.ts';
-import { collectPair, omitUndefined, parseNumber } from '../fields.ts';
+import { collectPair, omitUndefined, parseNumber, readObject } from '../fields.ts';
 import { jobPath, jobResponse, showJob, submitJob } from '../jobs.ts';
 import { fields, formatTable, toCell, toCells, type Columns } from '../output.ts';
 import { openSession, type Session } from '../session.ts';
@@ -17,17 +16,7 @@ interface PipelineOptions {
   metadata?: Record<string, string>;
   from?: string;
   bodies?: string;
-}
-
-/** Reads a file, or standard input for `-`, that contains a JSON object. @throws CliError */
-async function readObject(file: string): Promise<object> {
-  try {
-    const value: unknown = JSON.parse(await readFile(file === '-' ? '/dev/stdin' : file, 'utf8'));
-    if (typeof value === 'object' && value !== null && !Array.isArray(value)) return value;
-  } catch (error) {
-    throw new CliError(`${file} cannot be read as JSON: ${String(error)}`);
-  }
-  throw new CliError(`${file} must contain a JSON object`);
+  recipe?: string;
 }
 
 const addJobOptions = (command: Command): Command =>
@@ -126,7 +115,8 @@ async function findWaitingStep(api: ApiClient, job: string): Promise<string> {
 export function createPipelineCommands(): Command[] {
   const pipeline = new Command('pipeline')
     .description('run the steps of a pipeline')
-    .argument('<file>', 'a JSON file with `steps`, or - for standard input')
+    .argument('[file]', 'a JSON file with `steps`, or - for standard input')
+    .option('--recipe <name>', 'saved recipe, whose fields those of the file replace')
     .option('--estimate', 'show the price without starting a job');
   const resume = new Command('resume')
     .description('resume a pipeline: run the steps that did not succeed')
@@ -142,10 +132,13 @@ export function createPipelineCommands(): Command[] {
       .description('reject a step that waits: it and all that follow it are skipped')
       .option('--reason <text>', 'the reason, which the job shows'),
     addJobOptions(pipeline).action(
-      async (file: string, options: PipelineOptions, self: Command) => {
+      async (file: string | undefined, options: PipelineOptions, self: Command) => {
         const session = openSession(self);
-        const { maxCredits, metadata } = options;
-        const body = { ...(await readObject(file)), ...omitUndefined({ maxCredits, metadata }) };
+        const { maxCredits, metadata, recipe } = options;
+        if (file === undefined && recipe === undefined)
+          throw new CliError('name a file or --recipe');
+        const fileBody = file === undefined ? {} : await readObject(file);
+        const body = { ...fileBody, ...omitUndefined({ maxCredits, metadata, recipe }) };
         if (options.estimate) {
           await showEstimate(session, '/studio/pipelines', { body });
           return;

@@ -165,6 +165,7 @@ interface StudioOptions extends Record<string, unknown> {
   estimate?: boolean;
   set?: Record<string, unknown>;
   metadata?: Record<string, string>;
+  recipe?: string;
 }
 
 /** Creates the commands `studio image|video|tts|music|sfx`. */
@@ -175,7 +176,8 @@ export function createStudioCommands(): Command[] {
 function createCommand(endpoint: EndpointCommand): Command {
   const command = new Command(endpoint.name)
     .description(endpoint.help)
-    .argument(`<${endpoint.textField}...>`)
+    .argument(`[${endpoint.textField}...]`, 'may be omitted if --recipe has it')
+    .option('--recipe <name>', 'saved recipe, whose fields the other options replace')
     .option(
       '-o, --out <path>',
       'save the media to this file or directory; - is the standard output',
@@ -198,12 +200,13 @@ function createCommand(endpoint: EndpointCommand): Command {
   });
   return command.action(async (args: string[], options: StudioOptions, self: Command) => {
     const text = args.join(' ');
+    const { metadata, recipe } = options;
+    if (text === '' && recipe === undefined) self.error(`error: missing ${endpoint.textField}`);
     const fields = Object.fromEntries(named.map(({ name, field }) => [field, options[name]]));
     const session = openSession(self);
     const body = {
-      ...endpoint.defaults?.(text),
-      [endpoint.textField]: text,
-      ...omitUndefined({ ...fields, metadata: options.metadata }),
+      ...(text !== '' && { ...endpoint.defaults?.(text), [endpoint.textField]: text }),
+      ...omitUndefined({ ...fields, metadata, recipe }),
       ...options.set,
     };
     if (options.estimate) {

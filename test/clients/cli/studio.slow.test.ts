@@ -29,6 +29,22 @@ const jobIn = (text: string): string => /job_[0-9a-f]{32}/.exec(text)?.[0] ?? ''
 /** The message after a response 401. */
 const unauthorized = 'studio: Unauthorized: the key is not valid, was revoked or has expired\n';
 
+describe('studio recipes', () => {
+  it('saves, lists, uses and deletes a recipe', async () => {
+    const file = join(directory, 'body.json');
+    await writeFile(file, JSON.stringify({ prompt: 'a red mug', aspectRatio: '16:9' }));
+    const saved = await run(`recipes save mug ${file} --use image/generate`);
+    expect(saved.stdout).toMatch(/^name +mug$[^]*"prompt": "a red mug"/m);
+    expect((await run('recipes list')).stdout).toMatch(/^mug +[0-9a-f]{16} +image\/generate/m);
+    const used = await run('image --recipe mug --json');
+    const { data } = JSON.parse(used.stdout) as { data: object };
+    expect(data).toMatchObject({ prompt: 'a red mug', recipe: expect.stringMatching(/^mug@/) });
+    expect((await run('image')).stderr).toContain('missing prompt');
+    expect((await run('recipes delete mug')).stdout).toBe('deleted mug\n');
+    expect((await run('recipes show mug')).stderr).toContain('No such recipe');
+  });
+});
+
 describe('studio image', () => {
   it('generates an image, shows the progress, and saves the file', async () => {
     const path = join(directory, 'lighthouse.png');

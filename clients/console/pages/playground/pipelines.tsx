@@ -15,6 +15,7 @@ import { JsonField } from './json-field.tsx';
 import { PipelineSteps, readSteps } from './pipeline-steps.tsx';
 import { Endpoints, ShownJob } from './playground.tsx';
 import { Shortfall, useShortfall } from './shortfall.tsx';
+import { SavedRecipes } from './saved-recipes.tsx';
 import { RecentResults, useRecentJobs } from './recent-results.tsx';
 
 const path = '/api/v1/studio/pipelines';
@@ -102,13 +103,16 @@ export default function Pipelines() {
         ))}
       </div>
       <div className="playground">
-        <PipelineForm
-          key={formKey}
-          capabilities={data.data}
-          body={body}
-          change={change}
-          onStart={setShownId}
-        />
+        <div className="stack">
+          <PipelineForm
+            key={formKey}
+            capabilities={data.data}
+            body={body}
+            change={change}
+            onStart={setShownId}
+          />
+          <SavedRecipes use="pipelines" body={body} load={load} />
+        </div>
         <section className="stack result" aria-label="Job" aria-live="polite">
           {shownId ? (
             <ShownJob key={shownId} jobId={shownId} />

@@ -26,6 +26,7 @@ import {
 import { CapabilityForm, useEstimate } from './capability-form.tsx';
 import { readDraft, storeDraft, useShownJob } from './draft.ts';
 import { useShortfall } from './shortfall.tsx';
+import { SavedRecipes } from './saved-recipes.tsx';
 import { RecentResults, useRecentJobs } from './recent-results.tsx';
 
 /** Shows the playground of an endpoint. `name` is the endpoint's path below /studio. */
@@ -105,7 +106,7 @@ function EndpointPlayground({ capability }: { capability: Capability }) {
   if (jobs && openingId === undefined)
     setOpeningId(jobs.find(({ status }) => status === 'completed')?.jobId ?? null);
   const shownId = jobId ?? openingId ?? undefined;
-  const { values, setValues, formKey, load, freeze } = useFormValues(capability, shownId);
+  const { values, setValues, formKey, fill, load, freeze } = useFormValues(capability, shownId);
   const showJob = (next: string): void => {
     setJobId(next);
     // On a narrow screen, the job is shown below the form, so the page scrolls to it.
@@ -117,12 +118,19 @@ function EndpointPlayground({ capability }: { capability: Capability }) {
   };
   return (
     <div className="playground">
-      <CapabilityForm
-        key={formKey}
-        {...{ capability, values, setValues }}
-        onFocus={freeze}
-        onStart={showJob}
-      />
+      <div className="stack">
+        <CapabilityForm
+          key={formKey}
+          {...{ capability, values, setValues }}
+          onFocus={freeze}
+          onStart={showJob}
+        />
+        <SavedRecipes
+          use={studioPath(capability)}
+          body={buildBody(capability, values)}
+          load={fill}
+        />
+      </div>
       <section className="stack result">
         <section ref={jobSection} aria-label="Job" aria-live="polite">
           {shownId ? (
@@ -157,14 +165,16 @@ function useFormValues(capability: Capability, shownId: string | undefined) {
     storeDraft(type, next);
     setDraft(next);
   };
-  const load = async (jobId: string): Promise<void> => {
-    setValues((await client.ensureQueryData(timelineQuery(jobId))).request);
+  const fill = (next: FormValues): void => {
+    setValues(next);
     setFormKey((last) => last + 1);
   };
+  const load = async (jobId: string): Promise<void> =>
+    fill((await client.ensureQueryData(timelineQuery(jobId))).request);
   const values = draft ?? buildOpening(capability, data?.request);
   // A request that loads late must not replace a text that the user is about to change.
   const freeze = (): void => setDraft(values);
-  return { values, setValues, formKey, load, freeze };
+  return { values, setValues, formKey, fill, load, freeze };
 }
 
 /** URLs of pictures that the provider sandbox made of the examples of endpoints. */

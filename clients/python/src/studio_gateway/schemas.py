@@ -308,7 +308,7 @@ class JobProgress(TypedDict):
 
 
 class JobError(TypedDict):
-    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'WEBHOOK_ENDPOINT_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'BULK_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'CHAT_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'BULK_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'NOT_AWAITING', 'ALREADY_DECIDED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'JOBS_MAX_REACHED', 'BULK_LIMIT_REACHED', 'WINDOW_EXHAUSTED', 'PRICE_LIMIT_EXCEEDED', 'SKIPPED', 'APPROVAL_REJECTED', 'APPROVAL_TIMEOUT', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'WEBHOOK_ENDPOINT_QUOTA_REACHED', 'RECIPE_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'BULK_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'CHAT_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'BULK_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'NOT_AWAITING', 'ALREADY_DECIDED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'JOBS_MAX_REACHED', 'BULK_LIMIT_REACHED', 'WINDOW_EXHAUSTED', 'PRICE_LIMIT_EXCEEDED', 'SKIPPED', 'APPROVAL_REJECTED', 'APPROVAL_TIMEOUT', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
     message: str
     retryable: bool
 
@@ -554,6 +554,35 @@ class StudioEstimate(TypedDict):
     steps: NotRequired[list[StudioEstimateStep]]
 
 
+class ListedRecipe(TypedDict):
+    name: str
+    version: str
+    use: str
+    sizeBytes: int
+    keyId: str
+    savedAt: str
+    versions: int
+
+
+class RecipeVersion(TypedDict):
+    name: str
+    version: str
+    use: str
+    sizeBytes: int
+    keyId: str
+    savedAt: str
+
+
+class Recipe(TypedDict):
+    name: str
+    version: str
+    use: str
+    sizeBytes: int
+    keyId: str
+    savedAt: str
+    body: dict[str, Any]
+
+
 class ParameterRuleSize(TypedDict):
     multipleOf: int
     edgeMax: int
@@ -642,6 +671,7 @@ class BulkJob(TypedDict):
     maxFailedPercent: float | None
     etaSeconds: int | None
     metadata: dict[str, str]
+    recipe: str | None
     createdAt: str
     completedAt: str | None
     requestId: str
@@ -691,7 +721,7 @@ class BulkResult(TypedDict):
 
 
 class DecidedItemError(TypedDict):
-    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'WEBHOOK_ENDPOINT_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'BULK_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'CHAT_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'BULK_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'NOT_AWAITING', 'ALREADY_DECIDED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'JOBS_MAX_REACHED', 'BULK_LIMIT_REACHED', 'WINDOW_EXHAUSTED', 'PRICE_LIMIT_EXCEEDED', 'SKIPPED', 'APPROVAL_REJECTED', 'APPROVAL_TIMEOUT', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'WEBHOOK_ENDPOINT_QUOTA_REACHED', 'RECIPE_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'BULK_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'CHAT_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'BULK_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'JOB_NOT_DONE', 'NOT_AWAITING', 'ALREADY_DECIDED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'JOBS_MAX_REACHED', 'BULK_LIMIT_REACHED', 'WINDOW_EXHAUSTED', 'PRICE_LIMIT_EXCEEDED', 'SKIPPED', 'APPROVAL_REJECTED', 'APPROVAL_TIMEOUT', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
     message: str
 
 
@@ -2120,6 +2150,7 @@ ImageGenerateRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'recipe': NotRequired[str],
     },
 )
 
@@ -2158,6 +2189,7 @@ ImageEditRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'recipe': NotRequired[str],
     },
 )
 
@@ -2189,6 +2221,7 @@ ImageUpscaleRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'recipe': NotRequired[str],
     },
 )
 
@@ -2224,6 +2257,7 @@ ImageRemoveBackgroundRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'recipe': NotRequired[str],
     },
 )
 
@@ -2258,6 +2292,7 @@ ImageBatchRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'recipe': NotRequired[str],
     },
 )
 
@@ -2309,6 +2344,7 @@ VideoGenerateRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'recipe': NotRequired[str],
     },
 )
 
@@ -2340,6 +2376,7 @@ VideoUpscaleRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'recipe': NotRequired[str],
     },
 )
 
@@ -2374,6 +2411,7 @@ VideoMergeRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'recipe': NotRequired[str],
     },
 )
 
@@ -2398,6 +2436,7 @@ VoiceoverGenerateRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'recipe': NotRequired[str],
     },
 )
 
@@ -2439,6 +2478,7 @@ DialogueGenerateRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'recipe': NotRequired[str],
     },
 )
 
@@ -2485,6 +2525,7 @@ MusicPlanRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'recipe': NotRequired[str],
     },
 )
 
@@ -2508,6 +2549,7 @@ MusicGenerateRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'recipe': NotRequired[str],
     },
 )
 
@@ -2546,6 +2588,7 @@ SfxGenerateRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'recipe': NotRequired[str],
     },
 )
 
@@ -2576,6 +2619,7 @@ AudioTranscribeRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'recipe': NotRequired[str],
     },
 )
 
@@ -2667,6 +2711,26 @@ class ResumePipelineAnswer(TypedDict):
     success: Literal[True]
     data: ResumePipelineAnswerData
     credits: Credits
+
+
+class ListRecipesAnswer(TypedDict):
+    success: Literal[True]
+    data: list[ListedRecipe]
+
+
+class DeleteRecipeAnswer(TypedDict):
+    success: Literal[True]
+    recipe: str
+
+
+class SaveRecipeRequest(TypedDict):
+    use: Literal['bulk', 'image/generate', 'image/edit', 'image/upscale', 'image/remove-background', 'image/batch', 'video/generate', 'video/upscale', 'video/remove-background', 'video/merge', 'voiceover/generate', 'dialogue/generate', 'music/plan', 'music/generate', 'sfx/generate', 'audio/transcribe', 'pipelines']
+    body: dict[str, Any]
+
+
+class SaveRecipeAnswer(TypedDict):
+    success: Literal[True]
+    data: Recipe
 
 
 class ListStudioModelsAnswerDatumModelExampleInput(TypedDict):
@@ -2799,6 +2863,7 @@ class StartBulkRequest(TypedDict):
     webhookUrl: NotRequired[str]
     webhookEvents: NotRequired[list[Literal['paused', 'completed', 'stopped', 'canceled']]]
     metadata: NotRequired[dict[str, str] | None]
+    recipe: NotRequired[str]
 
 
 class ListBulksAnswer(TypedDict):
@@ -2826,6 +2891,7 @@ class EstimateBulkRequest(TypedDict):
     webhookUrl: NotRequired[str]
     webhookEvents: NotRequired[list[Literal['paused', 'completed', 'stopped', 'canceled']]]
     metadata: NotRequired[dict[str, str] | None]
+    recipe: NotRequired[str]
 
 
 class EstimateBulkAnswer(TypedDict):
@@ -3988,6 +4054,7 @@ class JobFields(TypedDict):
     error: JobFieldsError | None
     billing: JobFieldsBilling
     metadata: dict[str, str]
+    recipe: str | None
     requestId: str
     statusUrl: str
     cancelUrl: str
@@ -4016,6 +4083,7 @@ class BulkOptions(TypedDict):
     webhookUrl: NotRequired[str]
     webhookEvents: NotRequired[list[Literal['paused', 'completed', 'stopped', 'canceled']]]
     metadata: NotRequired[dict[str, str] | None]
+    recipe: NotRequired[str]
 
 
 class ImageGenerateItem(TypedDict):
@@ -4156,9 +4224,21 @@ class Job(TypedDict):
     error: JobError | None
     billing: JobBilling
     metadata: dict[str, str]
+    recipe: str | None
     requestId: str
     statusUrl: str
     cancelUrl: str
+
+
+class RecipeWithVersions(TypedDict):
+    name: str
+    version: str
+    use: str
+    sizeBytes: int
+    keyId: str
+    savedAt: str
+    body: dict[str, Any]
+    versions: list[RecipeVersion]
 
 
 class JobTimeline(TypedDict):
@@ -4229,6 +4309,7 @@ class JobOutput(TypedDict):
     error: JobOutputError | None
     billing: JobOutputBilling
     metadata: dict[str, str]
+    recipe: str | None
     requestId: str
     statusUrl: str
     cancelUrl: str
@@ -4327,6 +4408,7 @@ PipelineRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'recipe': NotRequired[str],
     },
 )
 
@@ -4335,6 +4417,11 @@ class PipelineAnswer(TypedDict):
     success: Literal[True]
     data: PipelineResult
     credits: Credits
+
+
+class GetRecipeAnswer(TypedDict):
+    success: Literal[True]
+    data: RecipeWithVersions
 
 
 class GetJobTimelineAnswer(TypedDict):
