@@ -8,10 +8,10 @@ import { readFileSync } from 'node:fs';
 const growthMax = 1.5;
 const noiseMs = 1000;
 /**
- * CPU in milliseconds above which a file of `npm test` fails the run. The aim is 4 seconds on a quiet machine: two busy
- * cores need twice as much, and CI runs more cases of the random tests.
+ * CPU in milliseconds above which a file of `npm test` fails the run: somewhat more than the most expensive one takes on
+ * two busy cores. The aim is 4 seconds on a quiet machine.
  */
-const fastMaxMs = 12_000;
+const fastMaxMs = 20_000;
 
 const [costs, recorded] = process.argv
   .slice(2)

@@ -1,11 +1,11 @@
 /** POST /api/v1/studio/bulk/{bulkId}/decisions: items whose pipelines await an approval. */
 import { describe, expect, it } from 'vitest';
 import type { BulkItemResource } from '../../studio/bulk/bulk-view.ts';
-import { useOwnGateway } from '../harness/gateway.ts';
+import { useGateway } from '../harness/gateway.ts';
 import { until } from '../harness/until.ts';
 import { createBulkCalls, item, path, type Body } from './bulk-calls.ts';
 
-const gateway = useOwnGateway({ env: { BULK_CREDIT_CHECK_MS: '500' } }, 'last');
+const gateway = useGateway({ settled: 'last' });
 const { post, accept, read, untilDone, readResults } = createBulkCalls(gateway);
 
 describe('items that await an approval', () => {

@@ -11,7 +11,7 @@ import { drawDisc } from '../harness/media.ts';
 import { until, untilHolds } from '../harness/until.ts';
 import { uploadFile } from '../harness/uploads.ts';
 
-const gateway = useOwnGateway({ env: { BULK_CREDIT_CHECK_MS: '500' } }, 'last');
+const gateway = useOwnGateway({}, 'last');
 const path = '/api/v1/studio/bulk';
 interface Body {
   data: BulkResource;

@@ -1,13 +1,13 @@
 import { describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import type { BulkItemResource, BulkResource } from '../../studio/bulk/bulk-view.ts';
-import { useOwnGateway, type TestCaller } from '../harness/gateway.ts';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { drawDisc } from '../harness/media.ts';
 import { until } from '../harness/until.ts';
 import { uploadFile } from '../harness/uploads.ts';
 import { createBulkCalls, item, path, type Body } from './bulk-calls.ts';
 
-const gateway = useOwnGateway({ env: { BULK_CREDIT_CHECK_MS: '500' } }, 'last');
+const gateway = useGateway({ settled: 'last' });
 /** Endpoints below a bulk job that read it, and those that change it. */
 const reads = ['/studio/bulk/x/items', '/studio/bulk/x/results', '/studio/bulk/x/events'];
 const commands = [

@@ -43,6 +43,7 @@ export const makeSettings = (sandboxUrl: string): Record<string, string> => ({
   RATE_LIMIT_PER_MINUTE: '100000000',
   POLL_RATE_LIMIT_PER_MINUTE: '100000000',
   FIRST_CHECK_MAX_MS: '1000',
+  BULK_CREDIT_CHECK_MS: '500',
 });
 
 /** Makes a random secret. */

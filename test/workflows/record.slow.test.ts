@@ -24,7 +24,6 @@ beforeAll(async () => {
       OUTCOME_WAIT_MS: '12000',
       FIRST_CHECK_MAX_MS: '500',
       WEBHOOK_RETRY_DELAYS_MS: '200',
-      BULK_CREDIT_CHECK_MS: '500',
     },
   });
   picture = gateway.media.put('/picture.png', await drawDisc(64, 64));
