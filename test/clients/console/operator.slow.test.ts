@@ -245,7 +245,7 @@ describeInBrowser('the console of an operator', () => {
     await page.getByRole('heading', { name: 'All jobs' }).waitFor();
     await visit(page, 'Overview');
     await figures.getByRole('link', { name: /Failing webhooks [1-9]/ }).click();
-    const line = page.locator(`tr[data-row="${jobId} ended"]`);
+    const line = page.locator(`tr[data-row=${jobId}]`);
     await line.getByText('500', { exact: true }).waitFor();
     status = 204;
     await line.getByRole('button', { name: 'Redeliver' }).click();

@@ -24,6 +24,10 @@ export const deliveryColumns: readonly Column<Webhook>[] = [
   { title: 'Updated', cell: ({ updatedAt }) => <RelativeTime time={updatedAt} /> },
 ];
 
+/** Returns the id of a webhook in a list: the id of its job, with what makes the webhook another one. */
+export const deliveryId = ({ jobId, event, step, endpointId }: Webhook): string =>
+  [jobId, event === 'ended' ? null : event, step, endpointId].filter(Boolean).join('-');
+
 /** Returns whether the last attempt failed, and another one follows. */
 const isFailing = ({ state, lastStatus, lastError }: Webhook): boolean =>
   state === 'delivering' && (lastStatus !== null || lastError !== null);

@@ -4,7 +4,7 @@ import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
 import { usePages } from '../../gateway/pages.ts';
 import { Panel } from '../../parts/panel.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { Addresses, deliveryColumns } from '../job/delivery-columns.tsx';
+import { Addresses, deliveryColumns, deliveryId } from '../job/delivery-columns.tsx';
 import { BulkActionButton } from './bulk-actions.tsx';
 import { jobActions } from './job-actions.tsx';
 import { JobLink, OrganizationLink } from './links.tsx';
@@ -59,7 +59,7 @@ export function FailingWebhooks() {
         title="Webhooks whose last attempt failed"
         columns={columns}
         {...webhooks}
-        rowId={({ jobId, event, step }) => `${jobId} ${event} ${step}`}
+        rowId={deliveryId}
         empty="Every webhook was delivered"
         emptyHint="Addresses whose last attempt failed appear here, with a way to send all of theirs again."
       />

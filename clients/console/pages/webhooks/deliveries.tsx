@@ -7,7 +7,7 @@ import { SelectField } from '../../parts/fields.tsx';
 import { IdTail } from '../../parts/ids.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import type { Column } from '../../parts/table.tsx';
-import { Addresses, deliveryColumns } from '../job/delivery-columns.tsx';
+import { Addresses, deliveryColumns, deliveryId } from '../job/delivery-columns.tsx';
 import { RedeliverButton } from '../job/redeliver-button.tsx';
 import { useEndpoints } from './endpoints.tsx';
 
@@ -50,9 +50,6 @@ const columns: Column<Webhook>[] = [
 
 type Filter = (typeof filterOptions)[number][0];
 
-const idOf = ({ jobId, event, step, endpointId }: Webhook): string =>
-  [jobId, event === 'ended' ? null : event, step, endpointId].filter(Boolean).join('-');
-
 function useWebhooks(state: Filter) {
   return usePages({
     queryKey: ['timeline', 'webhooks', state],
@@ -79,7 +76,7 @@ export function Deliveries({ denial }: { denial: string | null }) {
     <>
       <Addresses
         endpoints={useEndpoints(denial)}
-        webhooks={[...new Map(all.map((item) => [idOf(item), item])).values()].filter(
+        webhooks={[...new Map(all.map((item) => [deliveryId(item), item])).values()].filter(
           ({ endpointId }) => endpointId === null,
         )}
         renderAction={(jobIds) => (
@@ -90,7 +87,7 @@ export function Deliveries({ denial }: { denial: string | null }) {
         title="Deliveries"
         columns={columns}
         {...webhooks}
-        rowId={idOf}
+        rowId={deliveryId}
         empty={filter === '' ? 'No webhooks yet' : 'No deliveries match'}
         emptyHint={
           <>
