@@ -110,7 +110,7 @@ export const recipeEndpoints = defineSection('Studio: recipes', {
       }),
       example: {
         use: 'image/generate',
-        body: { model: 'ideogram-v3', aspectRatio: '1:1' },
+        body: { model: 'nano-banana', aspectRatio: '1:1' },
       },
     },
     response: dataSchema(resource),

@@ -8197,7 +8197,7 @@ export interface operations {
                  * @example {
                  *       "use": "image/generate",
                  *       "body": {
-                 *         "model": "ideogram-v3",
+                 *         "model": "nano-banana",
                  *         "aspectRatio": "1:1"
                  *       }
                  *     }
