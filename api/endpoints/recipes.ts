@@ -87,7 +87,7 @@ export const recipeEndpoints = defineSection('Studio: recipes', {
   }),
 
   saveRecipe: defineEndpoint({
-    route: `PUT ${path}/:name`,
+    route: `PUT ${path}/:recipe`,
     scope: 'studio:read',
     viewerError,
     summary: 'Save a recipe',
@@ -96,7 +96,7 @@ export const recipeEndpoints = defineSection('Studio: recipes', {
       `Required fields may be missing, but each field that is present is checked. An organization can have ${recipesMax} recipes with ${versionsMax} versions each.`,
     request: {
       // The handler parses the name, so that an invalid one is a 400 instead of a 404.
-      params: z.object({ name: z.string() }),
+      params: z.object({ recipe: z.string() }),
       bodyBytesMax: saveBytesMax,
       body: z.strictObject({
         use: z.enum(uses).meta({
@@ -116,7 +116,7 @@ export const recipeEndpoints = defineSection('Studio: recipes', {
     response: dataSchema(resource),
     errors: ['RECIPE_QUOTA_REACHED'],
     async handle({ caller, params: ids, body: { use, body } }, { pool }) {
-      const { name } = parseWith(z.object({ name: recipeName }), ids);
+      const { recipe: name } = parseWith(z.object({ recipe: recipeName }), ids);
       authorizeUse(caller, use);
       try {
         checkBody(use, body);

@@ -410,22 +410,19 @@ export interface paths {
          */
         get: operations["getRecipe"];
         /**
-         * Delete a recipe, or one of its versions
-         * @description The path names a recipe, or a version of it as `name@version`. Jobs that used it stay, and keep its name.
-         *
-         *     Scope: `studio:read`.
-         */
-        delete: operations["deleteRecipe"];
-    };
-    "/api/v1/studio/recipes/{name}": {
-        parameters: {};
-        /**
          * Save a recipe
          * @description Adds a version, which requests with this name use from now on. The version is a hash of the content: the same content is the same version. Required fields may be missing, but each field that is present is checked. An organization can have 200 recipes with 50 versions each.
          *
          *     Scope: `studio:read`.
          */
         put: operations["saveRecipe"];
+        /**
+         * Delete a recipe, or one of its versions
+         * @description The path names a recipe, or a version of it as `name@version`. Jobs that used it stay, and keep its name.
+         *
+         *     Scope: `studio:read`.
+         */
+        delete: operations["deleteRecipe"];
     };
     "/api/v1/studio/models": {
         parameters: {};
@@ -5052,11 +5049,6 @@ export interface components {
             success: true;
             data: components["schemas"]["RecipeWithVersions"];
         };
-        DeleteRecipeAnswer: {
-            /** @constant */
-            success: true;
-            recipe: string;
-        };
         SaveRecipeRequest: {
             /**
              * @description Studio endpoint that the recipe is for: its path after `/studio/`.
@@ -5072,6 +5064,11 @@ export interface components {
             /** @constant */
             success: true;
             data: components["schemas"]["Recipe"];
+        };
+        DeleteRecipeAnswer: {
+            /** @constant */
+            success: true;
+            recipe: string;
         };
         ListStudioModelsAnswer: {
             /** @constant */
@@ -8170,25 +8167,10 @@ export interface operations {
             };
         };
     };
-    deleteRecipe: {
-        parameters: {
-            path: {
-                recipe: string;
-            };
-        };
-        responses: {
-            /** @description Done. */
-            200: {
-                content: {
-                    "application/json": components["schemas"]["DeleteRecipeAnswer"];
-                };
-            };
-        };
-    };
     saveRecipe: {
         parameters: {
             path: {
-                name: string;
+                recipe: string;
             };
         };
         requestBody: {
@@ -8210,6 +8192,21 @@ export interface operations {
             200: {
                 content: {
                     "application/json": components["schemas"]["SaveRecipeAnswer"];
+                };
+            };
+        };
+    };
+    deleteRecipe: {
+        parameters: {
+            path: {
+                recipe: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["DeleteRecipeAnswer"];
                 };
             };
         };

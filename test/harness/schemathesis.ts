@@ -64,6 +64,7 @@ const exceptions: [why: string, statuses: string[], ids: string][] = [
     `${withEstimates('pipeline')} resumePipeline startBulk estimateBulk resumeBulk`,
   ],
   ['an organization has a maximum number of open bulk jobs', ['429'], 'startBulk'],
+  ['the body has to be one of the endpoint that `use` names', ['400'], 'saveRecipe'],
   ['a time limits only a decision about all items', ['400'], 'decideBulkItems'],
   ['a cursor of this very list', ['400'], 'listBulks listBulkItems listRequests'],
   [

@@ -271,7 +271,7 @@ describe.concurrent('saving a recipe', () => {
         body: { error: 'INVALID_REQUEST', details: [{ path: field }] },
       });
     expect(await put('a%20b', {})).toMatchObject(
-      refusal('name', expect.stringContaining('must be 1–64 characters')),
+      refusal('recipe', expect.stringContaining('must be 1–64 characters')),
     );
     expect(await put('bad', {}, { use: 'chat' })).toMatchObject({
       status: 400,

@@ -2718,11 +2718,6 @@ class ListRecipesAnswer(TypedDict):
     data: list[ListedRecipe]
 
 
-class DeleteRecipeAnswer(TypedDict):
-    success: Literal[True]
-    recipe: str
-
-
 class SaveRecipeRequest(TypedDict):
     use: Literal['bulk', 'image/generate', 'image/edit', 'image/upscale', 'image/remove-background', 'image/batch', 'video/generate', 'video/upscale', 'video/remove-background', 'video/merge', 'voiceover/generate', 'dialogue/generate', 'music/plan', 'music/generate', 'sfx/generate', 'audio/transcribe', 'pipelines']
     body: dict[str, Any]
@@ -2731,6 +2726,11 @@ class SaveRecipeRequest(TypedDict):
 class SaveRecipeAnswer(TypedDict):
     success: Literal[True]
     data: Recipe
+
+
+class DeleteRecipeAnswer(TypedDict):
+    success: Literal[True]
+    recipe: str
 
 
 class ListStudioModelsAnswerDatumModelExampleInput(TypedDict):
