@@ -125,8 +125,10 @@ beforeAll(async () => {
   const item = (prompt: string) => ({ use: 'image/generate', body: { prompt } });
   bulkId = await makeBulk({ items: [item('an old boat'), item('an old buoy')] });
   openBulkId = await makeBulk({ items: [item('a tide'), item('an ebb')] });
-  for (const id of [bulkId, openBulkId])
+  for (const id of [bulkId, openBulkId]) {
     await until(async () => (await readBulk(id)).body.data.done);
+    await gateway.api.client.workflow.getHandle(id).result();
+  }
   // A bulk job that is paused for months, when the jobs of its first items are archived.
   const { query } = gateway.database;
   await query(
