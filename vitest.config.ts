@@ -27,6 +27,6 @@ export default defineConfig({
     testTimeout: 480_000,
     hookTimeout: 480_000,
     teardownTimeout: 60_000,
-    expect: { poll: { timeout: 60_000, interval: 100 } },
+    expect: { poll: { timeout: 180_000, interval: 100 } },
   },
 });

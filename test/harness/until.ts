@@ -2,10 +2,10 @@
 import { vi } from 'vitest';
 
 /** The limit for conditions that are never met, milliseconds; it does not measure speed. */
-const hangMs = 60_000;
+const hangMs = 180_000;
 
 /**
- * Calls a function repeatedly until its result is truthy, and returns that. @throws after a minute
+ * Calls a function repeatedly until its result is truthy, and returns that. @throws after three minutes
  */
 export const until = <T>(check: () => T | Promise<T>) =>
   vi.waitUntil(check, { timeout: hangMs, interval: 25 });

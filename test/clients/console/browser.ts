@@ -51,7 +51,7 @@ export interface ConsolePage {
 /** Opens the console in a new browser context, without a session. */
 async function openPage(browser: Browser, url: string): Promise<ConsolePage> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
-  context.setDefaultTimeout(60_000);
+  context.setDefaultTimeout(180_000);
   const page = await context.newPage();
   const problems: string[] = [];
   page.on('console', (line) => {
