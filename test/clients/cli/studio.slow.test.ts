@@ -3,7 +3,7 @@ import { promisify } from 'node:util';
 import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import sharp from 'sharp';
-import { describe, expect, it } from 'vitest';
+import { describe, expect, it, onTestFinished } from 'vitest';
 import { newFolder } from '../../harness/folders.ts';
 import { useGateway, type TestCaller } from '../../harness/gateway.ts';
 import { until } from '../../harness/until.ts';
@@ -455,6 +455,8 @@ describe('studio admin', () => {
 
   it('manages jobs and providers', async () => {
     const paused = await change('pause fal');
+    // The tests that follow need the provider, also after a failure of this one.
+    onTestFinished(async () => void (await change('resume fal')));
     expect(paused.stdout).toMatch(/^paused +.* by olga: ticket 7$/m);
     const jobId = jobIn((await run('image a waiting lighthouse --async')).stdout);
     await expect
