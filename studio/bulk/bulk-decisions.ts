@@ -36,7 +36,7 @@ const itemChoice = {
       description: 'Ids or indexes of the items, or `all` that await an approval.',
       example: ['sku-1'],
     }),
-  awaitingBefore: z.iso.datetime({ offset: true }).optional().meta({
+  awaitingBefore: z.iso.datetime({ offset: true }).max(40).optional().meta({
     description:
       'Only with `"items": "all"`: leaves out items that began to wait at this time or later, which you may not have seen.',
   }),
