@@ -38,7 +38,7 @@ import { createJobKind } from '../studio/jobs/job-execution.ts';
 import { createFeed } from '../studio/executions/feed.ts';
 import { createWaits, type Updates } from '../studio/executions/updates.ts';
 import { createPriceList } from '../studio/requests/prices.ts';
-import { createRecipes } from '../studio/requests/recipes.ts';
+import { createRecipes } from '../studio/requests/recipe-versions.ts';
 
 /** Services of an API process: chats run in it, so no other process has them. */
 export type ApiServices = Services & { chat: ChatService };

@@ -50,7 +50,7 @@ export function listenToDecisions(): Waits {
   return waits;
 }
 
-/** Returns the wait that a decision ends. @throws ApplicationFailure if it ends none */
+/** Finds the wait of the step that a decision names. @throws ApplicationFailure unless the step waits and is not decided */
 function findWait(waits: Waits, { stepId, hash }: Decision): Wait {
   const wait = waits.get(stepId);
   if (wait?.decision?.hash === hash) throw createFailure('SAME_DECISION', 'it was made before');

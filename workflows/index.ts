@@ -4,7 +4,7 @@
  * is not exported by name, so a new capability needs no change here.
  */
 export { studioJob as default } from './studio-job.ts';
-export { chatAnswer } from './chat-answer.ts';
+export { chatAnswer } from './chat-job.ts';
 export { studioBulk } from './studio-bulk.ts';
 export { bulkAction } from './action-run.ts';
 export { webhookDelivery } from './webhook-delivery.ts';

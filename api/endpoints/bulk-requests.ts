@@ -15,7 +15,7 @@ import {
   type ReceivedItem,
 } from '../../studio/bulk/bulk-intake.ts';
 import { itemSchema, type ItemDefaults } from '../../studio/bulk/bulk-items.ts';
-import { recipeFields, type Recipes } from '../../studio/requests/recipes.ts';
+import { recipeFields, type Recipes } from '../../studio/requests/recipe-versions.ts';
 import { parseWebhookUrl } from '../../studio/requests/webhook-fields.ts';
 import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';

@@ -2,7 +2,7 @@
 import { z } from 'zod';
 import type { ChatFormat } from '../../chat/chat-jobs.ts';
 import { answerChat } from './chat-answer.ts';
-import { startChatJob } from './chat-jobs.ts';
+import { startChatJob } from './chat-job-submission.ts';
 import { sendBackgroundResponse } from './openai/stored-responses.ts';
 import type { Presentation } from '../../chat/formats/completions-answer.ts';
 import { exactFields, repairAnswers, type ChatRequest } from '../../chat/formats/chat-fields.ts';

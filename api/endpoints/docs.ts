@@ -49,7 +49,7 @@ const startScript = `SwaggerUIBundle({
   defaultModelsExpandDepth: 0,
 });`;
 
-/** Descriptions by services, because the first request for one makes the thread create all of them. */
+/** Descriptions of each API in this process. The thread creates all of them at the first request for one. */
 const descriptions = new WeakMap<Composition, Promise<Descriptions>>();
 
 /** Returns a description of the API. A thread creates it, which loads the endpoints again. */

@@ -17,7 +17,7 @@ import {
   saveRecipe,
   recipeVersion,
   versionsMax,
-} from '../../studio/requests/recipes.ts';
+} from '../../studio/requests/recipe-versions.ts';
 import { bulkBody } from './bulk-requests.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 import { dataSchema, listSchema, responseSchema, toData } from './fields.ts';

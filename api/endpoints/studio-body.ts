@@ -16,7 +16,7 @@ import { useOf, type Capability } from '../../studio/capabilities/capability.ts'
 import { readJson } from '../http/json-body.ts';
 import { parseWith } from '../../domain/parsing.ts';
 import { parseMetadata } from '../../domain/metadata.ts';
-import type { Recipes } from '../../studio/requests/recipes.ts';
+import type { Recipes } from '../../studio/requests/recipe-versions.ts';
 import type { ParsedRequest } from '../../studio/requests/request-draft.ts';
 import { parseWebhook } from '../../studio/requests/webhook-fields.ts';
 import { resumeRequest, type ResumeRequest } from '../../studio/pipelines/resume.ts';

@@ -12,7 +12,7 @@ import { findJob, jobPath, jobRequest } from './studio-jobs.ts';
 import { metadataFields } from '../../domain/metadata.ts';
 import { estimateBody, submitRequest, type RequestOptions } from './studio-requests.ts';
 import { estimateSchema } from '../../studio/requests/prices.ts';
-import { recipeFields } from '../../studio/requests/recipes.ts';
+import { recipeFields } from '../../studio/requests/recipe-versions.ts';
 import type { ParsedRequest } from '../../studio/requests/request-draft.ts';
 import { webhookFields } from '../../studio/requests/webhook-fields.ts';
 import { toData, dataSchema } from './fields.ts';

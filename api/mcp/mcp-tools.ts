@@ -16,7 +16,7 @@ import { pipelines, stepId } from '../../studio/pipelines/pipeline-requests.ts';
 import { approvalFields } from '../../studio/requests/decisions.ts';
 import { listSchema } from '../endpoints/fields.ts';
 import { getRequiredScope } from '../../studio/capabilities/capability.ts';
-import { recipeFields } from '../../studio/requests/recipes.ts';
+import { recipeFields } from '../../studio/requests/recipe-versions.ts';
 import { resumeRequest } from '../../studio/pipelines/resume.ts';
 
 /** Arguments of a tool call. */

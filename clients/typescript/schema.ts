@@ -1687,7 +1687,7 @@ export interface components {
             completedAt: string | null;
             /** Format: date-time */
             deadlineAt: string;
-            /** @description The same object as `data` in the response to a synchronous request. In lists, null for a chat. */
+            /** @description The same object as `data` in the response to a synchronous request. Lists show null for chats. */
             result: {
                 [key: string]: unknown;
             } | null;
@@ -2622,7 +2622,7 @@ export interface components {
             completedAt: string | null;
             /** Format: date-time */
             deadlineAt: string;
-            /** @description The same object as `data` in the response to a synchronous request. In lists, null for a chat. */
+            /** @description The same object as `data` in the response to a synchronous request. Lists show null for chats. */
             result: {
                 [key: string]: unknown;
             } | null;
@@ -3830,7 +3830,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Saved recipe that completes the body: `name` for its newest version, or `name@version`. Fields of the request replace those of the recipe. Fields of the recipe may be omitted.
+             * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
             recipe?: string;
@@ -3907,7 +3907,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Saved recipe that completes the body: `name` for its newest version, or `name@version`. Fields of the request replace those of the recipe. Fields of the recipe may be omitted.
+             * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
             recipe?: string;
@@ -3972,7 +3972,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Saved recipe that completes the body: `name` for its newest version, or `name@version`. Fields of the request replace those of the recipe. Fields of the recipe may be omitted.
+             * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
             recipe?: string;
@@ -4053,7 +4053,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Saved recipe that completes the body: `name` for its newest version, or `name@version`. Fields of the request replace those of the recipe. Fields of the recipe may be omitted.
+             * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
             recipe?: string;
@@ -4124,7 +4124,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Saved recipe that completes the body: `name` for its newest version, or `name@version`. Fields of the request replace those of the recipe. Fields of the recipe may be omitted.
+             * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
             recipe?: string;
@@ -4212,7 +4212,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Saved recipe that completes the body: `name` for its newest version, or `name@version`. Fields of the request replace those of the recipe. Fields of the recipe may be omitted.
+             * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
             recipe?: string;
@@ -4279,7 +4279,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Saved recipe that completes the body: `name` for its newest version, or `name@version`. Fields of the request replace those of the recipe. Fields of the recipe may be omitted.
+             * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
             recipe?: string;
@@ -4346,7 +4346,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Saved recipe that completes the body: `name` for its newest version, or `name@version`. Fields of the request replace those of the recipe. Fields of the recipe may be omitted.
+             * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
             recipe?: string;
@@ -4421,7 +4421,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Saved recipe that completes the body: `name` for its newest version, or `name@version`. Fields of the request replace those of the recipe. Fields of the recipe may be omitted.
+             * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
             recipe?: string;
@@ -4500,7 +4500,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Saved recipe that completes the body: `name` for its newest version, or `name@version`. Fields of the request replace those of the recipe. Fields of the recipe may be omitted.
+             * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
             recipe?: string;
@@ -4580,7 +4580,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Saved recipe that completes the body: `name` for its newest version, or `name@version`. Fields of the request replace those of the recipe. Fields of the recipe may be omitted.
+             * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
             recipe?: string;
@@ -4663,7 +4663,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Saved recipe that completes the body: `name` for its newest version, or `name@version`. Fields of the request replace those of the recipe. Fields of the recipe may be omitted.
+             * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
             recipe?: string;
@@ -4719,7 +4719,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Saved recipe that completes the body: `name` for its newest version, or `name@version`. Fields of the request replace those of the recipe. Fields of the recipe may be omitted.
+             * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
             recipe?: string;
@@ -4799,7 +4799,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Saved recipe that completes the body: `name` for its newest version, or `name@version`. Fields of the request replace those of the recipe. Fields of the recipe may be omitted.
+             * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
             recipe?: string;
@@ -4866,7 +4866,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Saved recipe that completes the body: `name` for its newest version, or `name@version`. Fields of the request replace those of the recipe. Fields of the recipe may be omitted.
+             * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
             recipe?: string;
@@ -4937,7 +4937,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Saved recipe that completes the body: `name` for its newest version, or `name@version`. Fields of the request replace those of the recipe. Fields of the recipe may be omitted.
+             * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
             recipe?: string;
@@ -5262,7 +5262,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Saved recipe that completes the body: `name` for its newest version, or `name@version`. Fields of the request replace those of the recipe. Fields of the recipe may be omitted.
+             * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
             recipe?: string;
@@ -5329,7 +5329,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Saved recipe that completes the body: `name` for its newest version, or `name@version`. Fields of the request replace those of the recipe. Fields of the recipe may be omitted.
+             * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
             recipe?: string;
@@ -6710,7 +6710,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Saved recipe that completes the body: `name` for its newest version, or `name@version`. Fields of the request replace those of the recipe. Fields of the recipe may be omitted.
+             * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
             recipe?: string;
@@ -7924,7 +7924,7 @@ export interface operations {
                     /** @description Same value as in the JSON body, encoded as JSON. */
                     metadata?: string;
                     /**
-                     * @description Saved recipe that completes the body: `name` for its newest version, or `name@version`. Fields of the request replace those of the recipe. Fields of the recipe may be omitted.
+                     * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
                      * @example product-shot
                      */
                     recipe?: string;
@@ -7980,7 +7980,7 @@ export interface operations {
                     /** @description Same value as in the JSON body, encoded as JSON. */
                     metadata?: string;
                     /**
-                     * @description Saved recipe that completes the body: `name` for its newest version, or `name@version`. Fields of the request replace those of the recipe. Fields of the recipe may be omitted.
+                     * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
                      * @example product-shot
                      */
                     recipe?: string;
@@ -8526,7 +8526,7 @@ export interface operations {
                             [key: string]: string;
                         } | null;
                         /**
-                         * @description Saved recipe that completes the body: `name` for its newest version, or `name@version`. Fields of the request replace those of the recipe. Fields of the recipe may be omitted.
+                         * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
                          * @example product-shot
                          */
                         recipe?: string;
@@ -8689,7 +8689,7 @@ export interface operations {
                             [key: string]: string;
                         } | null;
                         /**
-                         * @description Saved recipe that completes the body: `name` for its newest version, or `name@version`. Fields of the request replace those of the recipe. Fields of the recipe may be omitted.
+                         * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
                          * @example product-shot
                          */
                         recipe?: string;

@@ -1,4 +1,4 @@
--- Saved recipes: named bodies of Studio requests (studio/requests/recipes.ts).
+-- Saved recipes: named bodies of Studio requests (studio/requests/recipe-versions.ts).
 
 CREATE TABLE recipe (
   organization_id text NOT NULL REFERENCES organization,

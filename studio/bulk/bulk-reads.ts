@@ -124,7 +124,7 @@ export function isInState(state: BulkItemRecord['state']): FragmentSqlToken {
   return sql.fragment`i.state = ${state}`;
 }
 
-/** Reads items, with the jobs of those that are completed or await an approval. */
+/** Reads items. Completed items, and items that await an approval, contain their jobs. */
 async function listItems(
   { pool, reads }: ReadDeps,
   bulk: Pick<BulkRecord, 'id' | 'organizationId'>,

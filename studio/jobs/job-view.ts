@@ -123,7 +123,7 @@ export const jobSchema = z
     deadlineAt: time,
     result: z.record(z.string(), z.unknown()).nullable().meta({
       description:
-        'The same object as `data` in the response to a synchronous request. In lists, null for a chat.',
+        'The same object as `data` in the response to a synchronous request. Lists show null for chats.',
     }),
     steps: stepsSchema,
     awaiting: awaitingSchema,

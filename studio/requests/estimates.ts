@@ -63,7 +63,7 @@ export async function priceRequest(
   }
 }
 
-/** Returns the most micro-credits that steps cost which neither wait for a decision nor follow one that does. */
+/** Returns the maximum price of the steps that can run without a decision, in micro-credits. */
 export function sumBeforeApproval(
   steps: readonly DraftStep[],
   prices: readonly StepPrice[],

@@ -119,7 +119,10 @@ it('chat jobs count in the limit of open jobs, and texts that are deleted while 
   const rows = 'SELECT FROM job WHERE id = $1 AND (request, outputs)::text LIKE $2';
   expect(await gateway.database.query(rows, [id, '%wharf%'])).toEqual([]);
   const third = await gateway.call('/api/v1/chat', { key, body: { ...body, async: true } });
-  expect(third.status).toBe(202);
+  expect(third).toMatchObject({
+    status: 202,
+    body: { data: { jobId: expect.stringMatching(/^job_/), status: 'queued' } },
+  });
   await gateway.untilDone((third.body as StudioBody<Ticket>).data.jobId, key);
 });
 

@@ -1220,21 +1220,21 @@ const requestList = 'test/api/usage.test.ts';
 const access: Fault[] = [
   {
     name: 'recipes of other organizations are found',
-    file: 'studio/requests/recipes.ts',
+    file: 'studio/requests/recipe-versions.ts',
     original: 'organization_id = ${organizationId} AND name = ${name}\n',
     planted: "${organizationId} <> '' AND name = ${name}\n",
     tests: ['test/attacks/tenants.test.ts'],
   },
   {
     name: 'a recipe is used by requests to another endpoint',
-    file: 'studio/requests/recipes.ts',
+    file: 'studio/requests/recipe-versions.ts',
     original: 'use !== undefined && found.use !== use',
     planted: 'use === undefined && found.use !== use',
     tests: ['test/studio/recipes.slow.test.ts'],
   },
   {
     name: 'a recipe replaces the fields of the request',
-    file: 'studio/requests/recipes.ts',
+    file: 'studio/requests/recipe-versions.ts',
     original: '{ ...found.body, ...sent }',
     planted: '{ ...sent, ...found.body }',
     tests: ['test/studio/recipes.slow.test.ts'],

@@ -1,4 +1,4 @@
-/** Pipelines that await an approval, and requests about them. */
+/** Starts pipelines that await an approval, and sends decisions about them. */
 import { expect } from 'vitest';
 import type { CallOptions, StudioBody, TestGateway } from '../harness/gateway.ts';
 import { until } from '../harness/until.ts';

@@ -7,7 +7,7 @@ import { newId } from '../../domain/ids.ts';
 import type { BulkItemResource, BulkResource } from '../../studio/bulk/bulk-view.ts';
 import { command } from '../../platform/database.ts';
 import type { JobResource } from '../../studio/jobs/job-view.ts';
-import { recipeBytesMax, versionsMax } from '../../studio/requests/recipes.ts';
+import { recipeBytesMax, versionsMax } from '../../studio/requests/recipe-versions.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 
 const gateway = useGateway({ settled: 'last' });
@@ -179,7 +179,7 @@ describe.concurrent('a request that names a recipe', () => {
     await save('film', { steps }, { use: 'pipelines' });
     const estimate = '/api/v1/studio/pipelines/estimate';
     const named = await gateway.call(estimate, { body: { recipe: 'film', maxCredits: 500 } });
-    expect(named.status).toBe(200);
+    expect(named).toMatchObject({ status: 200, body: { data: { credits: 3.9 } } });
     const inlined = await gateway.call(estimate, { body: { steps, maxCredits: 500 } });
     expect(named.body).toEqual(inlined.body);
   });

@@ -1,4 +1,4 @@
-/** Webhook endpoints on a gateway, with what their receivers get. */
+/** Creates, changes and reads webhook endpoints, and reads the webhooks that their receivers get. */
 import { expect } from 'vitest';
 import type { WebhookEndpoint } from '../../webhooks/endpoints.ts';
 import type { TestCaller, TestGateway } from '../harness/gateway.ts';

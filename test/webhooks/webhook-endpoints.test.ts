@@ -124,7 +124,7 @@ describe.concurrent('a request without a webhookUrl', () => {
     });
     const items = [{ use: 'image/generate', body: { prompt: 'a tree' } }];
     const started = await gateway.call('/api/v1/studio/bulk', { key: caller.key, body: { items } });
-    expect(started.status).toBe(202);
+    expect(started).toMatchObject({ status: 202, body: { data: { counts: { total: 1 } } } });
     await untilHolds(async () => {
       await sweepOnce(gateway);
       const types = gateway.receiver.received('/bulk').map(({ body }) => body.type);

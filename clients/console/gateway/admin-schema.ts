@@ -360,7 +360,7 @@ export interface components {
             completedAt: string | null;
             /** Format: date-time */
             deadlineAt: string;
-            /** @description The same object as `data` in the response to a synchronous request. In lists, null for a chat. */
+            /** @description The same object as `data` in the response to a synchronous request. Lists show null for chats. */
             result: {
                 [key: string]: unknown;
             } | null;
@@ -549,7 +549,7 @@ export interface components {
             completedAt: string | null;
             /** Format: date-time */
             deadlineAt: string;
-            /** @description The same object as `data` in the response to a synchronous request. In lists, null for a chat. */
+            /** @description The same object as `data` in the response to a synchronous request. Lists show null for chats. */
             result: {
                 [key: string]: unknown;
             } | null;

@@ -44,7 +44,7 @@ const referenceField = z.object({ recipe: recipeReference });
 export const recipeFields = {
   recipe: recipeReference.optional().meta({
     description:
-      'Saved recipe that completes the body: `name` for its newest version, or `name@version`. Fields of the request replace those of the recipe. Fields of the recipe may be omitted.',
+      'Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.',
     example: 'product-shot',
   }),
 };
