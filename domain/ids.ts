@@ -17,6 +17,7 @@ const prefixes = {
   webhookEndpoint: 'whe',
   operator: 'opr',
   session: 'ses',
+  priceRow: 'price',
 } as const;
 
 /** Kind of record that has an id. */

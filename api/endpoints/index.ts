@@ -11,6 +11,7 @@ import { keys } from './admin/admin-keys.ts';
 import { ledger } from './admin/admin-ledger.ts';
 import { organizations } from './admin/admin-organizations.ts';
 import { outcomes } from './admin/admin-outcomes.ts';
+import { priceRows } from './admin/admin-prices.ts';
 import { overview } from './admin/admin-overview.ts';
 import { providers } from './admin/admin-providers.ts';
 import { refunds } from './admin/admin-refunds.ts';
@@ -79,6 +80,7 @@ export const endpoints: readonly Endpoint[] = [
   ...users,
   ...keys,
   ...credits,
+  ...priceRows,
   ...ledger,
   ...archives,
   ...jobs,
