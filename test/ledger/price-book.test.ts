@@ -9,7 +9,8 @@ import {
   type NewPriceRow,
 } from '../../ledger/price-rows.ts';
 import { until } from '../harness/until.ts';
-import { useLedger } from './use-ledger.ts';
+import { newId } from '../../domain/ids.ts';
+import { servedBy, useLedger } from './use-ledger.ts';
 
 const ledgers = useLedger();
 const config = { USD_PER_CREDIT: 0.01 };
@@ -157,4 +158,54 @@ it('prices are whole micro-credits, rounded up, in the code as in the audit', as
       fixed: priceTokens(0, usage, fixed),
     });
   }
+});
+
+it.each([
+  [
+    'charges by another row',
+    { priceRows: ['price_b'] },
+    'a charge has another price than its reservation',
+  ],
+  ['charges another amount', { costMicro: 9 }, 'a charge differs from its quantity and its price'],
+  [
+    'charges by a row that does not exist',
+    { costMicro: 10, priceRows: ['price_a'] },
+    'a charge differs from its quantity and its price',
+  ],
+])('the audit finds a chat that %s', async (_, charge, finding) => {
+  const { organizationId, keyId } = await ledgers.newHolder();
+  const id = newId('chat');
+  const amounts = {
+    amountMinMicro: 10,
+    amountExpectedMicro: 10,
+    amountMaxMicro: 10,
+    freeDivisor: 1,
+  };
+  const chat = { keyId, ...servedBy, streamed: false, requestId: 'req_1' };
+  const priceRows = 'priceRows' in charge ? ['price_a'] : [];
+  await ledgers.chatLedger.reserve({
+    id,
+    organizationId,
+    ttlMs: 60_000,
+    ...amounts,
+    priceRows,
+    chat,
+  });
+  const counts = { inputTokens: 1, outputTokens: 1, countedBy: 'provider' } as const;
+  const settle = {
+    organizationId,
+    id,
+    to: 'charged',
+    amountMicro: 10,
+    reason: 'test',
+    servedBy,
+  } as const;
+  await ledgers.chatLedger.settle({ ...settle, ...counts, costMicro: 10, ...charge });
+  const found = await ledgers.database.audit();
+  expect(found.map((row) => row.finding)).toContain(finding);
+  // The other tests expect no findings.
+  await ledgers.query('UPDATE reservation SET cost = NULL WHERE id = $1', [id]);
+  await ledgers.query('ALTER TABLE ledger_entry DISABLE TRIGGER USER');
+  await ledgers.query('UPDATE ledger_entry SET price_rows = NULL WHERE reservation_id = $1', [id]);
+  await ledgers.query('ALTER TABLE ledger_entry ENABLE TRIGGER USER');
 });
