@@ -8,6 +8,7 @@ import { hasRunningWorkflow } from '../studio/executions/workflow-state.ts';
 import { createStuckJobs } from '../studio/jobs/stuck-jobs.ts';
 import { createLedgerReads } from '../ledger/ledger-reads.ts';
 import { createPriceReads } from '../ledger/price-rows.ts';
+import { createUsageEvents } from '../ledger/usage-events.ts';
 import { createUsageReads } from '../ledger/usage-records.ts';
 import { createRequestReads } from '../request-log/request-records.ts';
 import { createReadProviderFigures } from '../providers/provider-figures.ts';
@@ -108,6 +109,7 @@ export function compose(deps: AppDeps) {
     listPrices: createPriceLists(config.USD_PER_CREDIT),
     recipes: createRecipes(pool),
     usageReads: createUsageReads(pool),
+    usageEvents: createUsageEvents(pool),
     requestReads: createRequestReads(pool),
     ...createOperatorServices(deps, relays),
   };

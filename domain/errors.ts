@@ -56,6 +56,7 @@ export const errorTable = {
   METHOD_NOT_ALLOWED: permanent(405, 'Method not allowed.'),
   JOB_ARCHIVED: permanent(410, 'The job is old, and was archived: ask the operator for it.'),
   CHAT_ARCHIVED: permanent(410, 'The chat is old, and was archived: ask the operator for it.'),
+  USAGE_ARCHIVED: permanent(410, 'The events are old, and were archived.'),
   MEDIA_DELETED: permanent(410, "The job's owner has deleted its media."),
   REQUEST_TIMEOUT: temporary(408, 'The request took too long to arrive.'),
   JOB_ALREADY_DONE: permanent(409, 'The job has already ended.'),

@@ -43,6 +43,7 @@ import { resumePipelines, studio } from './studio.ts';
 import { uploads } from './file-uploads.ts';
 import { recipeEndpoints } from './recipes.ts';
 import { requests } from './requests.ts';
+import { usageFeed } from './usage-events.ts';
 import { usageSummary } from './usage-summary.ts';
 import { usage } from './usage.ts';
 import { webhookEndpoints } from './webhook-endpoints.ts';
@@ -75,6 +76,7 @@ export const endpoints: readonly Endpoint[] = [
   ...sessionEndpoints,
   ...usage,
   ...usageSummary,
+  ...usageFeed,
   ...requests,
   ...organizations,
   ...users,
