@@ -3,32 +3,21 @@
  * rounding rule: the catalog's price of a unit, or of the tokens of a chat, is rounded up to a
  * micro-credit; a markup on it is rounded up to a micro-credit again.
  */
-import { z } from 'zod';
 
 /** Units of a fixed price. `request`: a recording, a film or another result of one request. */
 export const fixedUnits = ['image', 'second', 'character', 'request'] as const;
 /** Unit of a price: that of a Studio call, or the tokens of a chat. */
 export type PriceUnit = (typeof fixedUnits)[number] | 'token';
 
-/** Schema of the price of a row of the price book; `row` is its id. */
-export const bookPrice = z.discriminatedUnion('kind', [
+/** Price of a row of the price book; `row` is its id. */
+export type BookPrice = { row: string } &
   /** `markup`: hundredths of a percent that are added to the catalog's price. */
-  z.object({ kind: z.literal('markup'), row: z.string(), markup: z.int() }),
-  z.object({
-    kind: z.literal('unit'),
-    row: z.string(),
-    unit: z.enum(fixedUnits),
-    unitMicro: z.int(),
-  }),
-  /** Prices of a million tokens. */
-  z.object({
-    kind: z.literal('tokens'),
-    row: z.string(),
-    inputMicro: z.int(),
-    outputMicro: z.int(),
-  }),
-]);
-export type BookPrice = z.infer<typeof bookPrice>;
+  (
+    | { kind: 'markup'; markup: number }
+    | { kind: 'unit'; unit: (typeof fixedUnits)[number]; unitMicro: number }
+    /** Prices of a million tokens. */
+    | { kind: 'tokens'; inputMicro: number; outputMicro: number }
+  );
 
 /** Returns the different ids of rows. */
 export const listRows = (ids: readonly (string | undefined)[]): string[] => [

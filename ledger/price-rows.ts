@@ -61,7 +61,7 @@ export const marginGroups = ['day', 'organization', 'model', 'type'] as const;
 export type MarginGroup = (typeof marginGroups)[number];
 
 /** Schema of a sum of the margin: the values of the grouped properties, and the amounts. */
-export const marginSum = z.object({
+const marginSum = z.object({
   keys: z.array(z.string().nullable()),
   requests: z.number(),
   /** Charges less refunds, in micro-credits. */
@@ -69,7 +69,6 @@ export const marginSum = z.object({
   /** Price in the catalog of what was charged. */
   costMicro: z.number(),
 });
-export type MarginSum = z.infer<typeof marginSum>;
 
 interface MarginFilter {
   organizationId: string | undefined;

@@ -58,6 +58,9 @@ const legacyModel = z.object({
     audioInput: z.number().optional(),
     cachedInput: z.number().optional(),
     cacheWrite: z.number().optional(),
+    longInput: z
+      .object({ inputTokensAbove: z.int(), input: z.number(), output: z.number() })
+      .optional(),
   }),
   limit: z.object({ context: z.int(), output: z.int() }),
   reasoning: z.literal(true).optional(),
@@ -112,6 +115,11 @@ function formatLegacyEntry(model: ChatModel): z.infer<typeof legacyModel> {
       audioInput: cost.audioInputUsdPerMillion,
       cachedInput: cost.cachedInputUsdPerMillion,
       cacheWrite: cost.cacheWriteUsdPerMillion,
+      longInput: cost.longInput && {
+        inputTokensAbove: cost.longInput.inputTokensAbove,
+        input: cost.longInput.inputUsdPerMillion,
+        output: cost.longInput.outputUsdPerMillion,
+      },
     },
     limit,
     // Undefined fields are omitted from the JSON. Spec §2.5 requires that they are missing instead

@@ -3814,6 +3814,11 @@ export interface components {
                     audioInput?: number;
                     cachedInput?: number;
                     cacheWrite?: number;
+                    longInput?: {
+                        inputTokensAbove: number;
+                        input: number;
+                        output: number;
+                    };
                 } & {
                     [key: string]: unknown;
                 };

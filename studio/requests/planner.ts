@@ -52,7 +52,7 @@ export interface PlanRequest {
 }
 
 /** Returns the unit in which the price book prices a call. */
-export const priceUnitOf = ({
+const priceUnitOf = ({
   meter = 'artifact',
   output,
 }: Pick<DraftCall, 'meter' | 'output'>): Exclude<PriceUnit, 'token'> =>

@@ -2,7 +2,7 @@
 import { fork, spawn, type ChildProcess } from 'node:child_process';
 import { once } from 'node:events';
 import { readFile, writeFile } from 'node:fs/promises';
-import { createServer } from 'node:http';
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
 import { DatabaseSync } from 'node:sqlite';
@@ -103,20 +103,18 @@ it('a receiver that is killed again and again counts each event once', async () 
 async function record(forward: string | null): Promise<{ url: string; bodies: string[] }> {
   const bodies: string[] = [];
   const server = createServer((request, response) => {
-    void text(request).then(async (body) => {
-      bodies.push(body);
-      const { authorization = '', 'content-type': type = '' } = request.headers;
-      const answer = forward
-        ? await fetch(`${forward}${request.url}`, {
-            method: 'POST',
-            body,
-            headers: { authorization, 'content-type': type },
-          })
-        : null;
-      response.statusCode = answer?.status ?? 204;
-      response.end(await answer?.text());
-    });
+    void forwardTo(request, response);
   }).listen(0, '127.0.0.1');
+  async function forwardTo(request: IncomingMessage, response: ServerResponse): Promise<void> {
+    const body = await text(request);
+    bodies.push(body);
+    const { authorization = '', 'content-type': type = '' } = request.headers;
+    const headers = { authorization, 'content-type': type };
+    const sent = { method: 'POST', body, headers };
+    const answer = forward === null ? null : await fetch(`${forward}${request.url}`, sent);
+    response.statusCode = answer?.status ?? 204;
+    response.end(await answer?.text());
+  }
   await once(server, 'listening');
   onTestFinished(() => void server.close());
   return { url: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, bodies };

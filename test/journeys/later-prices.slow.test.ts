@@ -6,12 +6,13 @@ import { createApprovals } from './approval-jobs.ts';
 import { createPriceCalls, readsPrices } from './price-calls.ts';
 
 const gateway = useGateway({ env: readsPrices, settled: 'last' });
-const { add, readCharges } = createPriceCalls(gateway);
+const prices = createPriceCalls(gateway);
+const { readCharges } = prices;
 
 describe('a later row', () => {
   it('changes nothing for a step that waits, also with a changed body', async () => {
     const caller = await gateway.newCaller();
-    const row = await add(caller);
+    const row = await prices.add(caller);
     const approvals = createApprovals({
       ...gateway,
       call: (path, options) => gateway.call(path, { key: caller.key, ...options }),
@@ -22,7 +23,7 @@ describe('a later row', () => {
       { id: 'film', use: 'image/generate', approve: true, body: { prompt: 'a bay', numImages: 2 } },
     ];
     const job = await approvals.startWaiting(steps);
-    await add(caller, { markupPercent: 900 });
+    await prices.add(caller, { markupPercent: 900 });
     const decided = await approvals.decide(job.jobId, {
       decision: 'approve',
       body: { numImages: 1 },
@@ -37,7 +38,7 @@ describe('a later row', () => {
   it('changes nothing for the waiting items of a bulk job', async () => {
     const caller = await gateway.newCaller({ windowCredits: 6 });
     const { key, organizationId } = caller;
-    const row = await add(caller);
+    const row = await prices.add(caller);
     const items = ['a bay', 'a cape'].map((prompt) => ({
       use: 'image/generate',
       body: { prompt },
@@ -53,7 +54,7 @@ describe('a later row', () => {
         .body.data;
     // The second item does not fit into the six-hour window.
     await untilHolds(async () => expect(await read()).toMatchObject({ status: 'paused' }));
-    await add(caller, { markupPercent: 900 });
+    await prices.add(caller, { markupPercent: 900 });
     await gateway.admin(
       `/organizations/${organizationId}/window-allowance`,
       { credits: null },

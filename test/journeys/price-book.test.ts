@@ -7,7 +7,8 @@ import { createPriceCalls, readsPrices } from './price-calls.ts';
 
 const gateway = useGateway({ env: readsPrices, settled: 'last' });
 
-const { add, readCharges } = createPriceCalls(gateway);
+const prices = createPriceCalls(gateway);
+const { readCharges } = prices;
 const marked = (micro: number): number => Math.ceil((micro * 150) / 100);
 
 const messages = [{ role: 'user', content: 'What lights a bay?' }];
@@ -35,7 +36,7 @@ const doors = [
 describe.each(doors)('$name', ({ path, body }) => {
   it('costs a caller’s own price, and names its row', async () => {
     const caller = await gateway.newCaller();
-    const row = await add(caller);
+    const row = await prices.add(caller);
     const sent = await fetch(`${gateway.url}${path}`, {
       method: 'POST',
       headers: { authorization: `Bearer ${caller.key}`, 'content-type': 'application/json' },
@@ -59,7 +60,7 @@ describe.each(doors)('$name', ({ path, body }) => {
 
 it('a chat with fixed prices of tokens costs them, in the estimate too', async () => {
   const caller = await gateway.newCaller({ credits: 1000 });
-  await add(caller, {
+  await prices.add(caller, {
     what: 'chat',
     inputCreditsPerMillion: 10_000,
     outputCreditsPerMillion: 500_000,
@@ -81,7 +82,11 @@ it('a chat with fixed prices of tokens costs them, in the estimate too', async (
 it('a picture with a fixed price costs it, and both lists show it', async () => {
   const caller = await gateway.newCaller();
   const { key } = caller;
-  const row = await add(caller, { what: 'image/generate', unit: 'image', creditsPerUnit: 5.5 });
+  const row = await prices.add(caller, {
+    what: 'image/generate',
+    unit: 'image',
+    creditsPerUnit: 5.5,
+  });
   const body = { prompt: 'a bay', numImages: 2 };
   const estimate = await gateway.call<{ data: { credits: number } }>(
     '/api/v1/studio/image/generate/estimate',
@@ -108,7 +113,7 @@ it('a picture with a fixed price costs it, and both lists show it', async () => 
     rows: [{ when: {}, credits: 5.5 }],
   });
   expect(listed.body.data[0]?.models[0]?.example).toMatchObject({ credits: 11 });
-  await add(caller, { what: 'gpt-4o', markupPercent: 100 });
+  await prices.add(caller, { what: 'gpt-4o', markupPercent: 100 });
   const models = await gateway.call<{ id: string; models: { id: string; cost: object }[] }>(
     '/api/v1/models',
     { key },
@@ -124,7 +129,7 @@ it('a picture with a fixed price costs it, and both lists show it', async () => 
 it('operators see the margin by organization and model, and each change of a price', async () => {
   const caller = await gateway.newCaller();
   const { organizationId, key } = caller;
-  const row = await add(caller, { what: 'seedream', markupPercent: -10 });
+  const row = await prices.add(caller, { what: 'seedream', markupPercent: -10 });
   const body = { prompt: 'a bay', model: 'seedream' };
   expect((await gateway.call('/api/v1/studio/image/generate', { key, body })).status).toBe(200);
   const [charge] = await readCharges(caller);
@@ -137,7 +142,7 @@ it('operators see the margin by organization and model, and each change of a pri
     after: day(-1),
     before: day(2),
   });
-  const margin = await gateway.admin<{ data: object[] }>(`/margin?${query}`);
+  const margin = await gateway.admin<{ data: object[] }>(`/margin?${query.toString()}`);
   expect(margin.body.data).toEqual([
     {
       organizationId,

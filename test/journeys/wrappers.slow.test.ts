@@ -14,7 +14,7 @@ import { uploadFile } from '../harness/uploads.ts';
 import { createPriceCalls, readsPrices } from './price-calls.ts';
 
 const gateway = useGateway({ env: readsPrices, media: 'full', credits: 1e6, settled: 'last' });
-const { add } = createPriceCalls(gateway);
+const prices = createPriceCalls(gateway);
 
 /** Ways to name an input. Items of bulk jobs take no data URL. */
 const kinds = ['fileId', 'url', 'dataUrl'] as const;
@@ -29,7 +29,7 @@ let catalogCaller: TestCaller;
 const inputs = new Map<string, string>();
 beforeAll(async () => {
   catalogCaller = await gateway.newCaller();
-  await add(gateway.caller, { markupPercent: 100 });
+  await prices.add(gateway.caller, { markupPercent: 100 });
   const files: Record<Extension, Uint8Array> = {
     png: await drawDisc(64, 64),
     mp3: await recordTone(3),

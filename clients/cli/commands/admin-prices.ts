@@ -34,9 +34,8 @@ interface AddOptions {
   until?: string;
 }
 
-/** Adds the commands of `studio admin prices` and `studio admin margin`. */
-export function addPriceCommands(admin: Command): void {
-  const prices = admin.command('prices').description('set what organizations pay');
+/** Adds the commands of `studio admin prices`. */
+export function addPriceCommands(prices: Command): void {
   addListing({
     as: 'operator',
     command: prices
@@ -86,6 +85,10 @@ export function addPriceCommands(admin: Command): void {
     body: ({ at }) => ({ at }),
     text: (row) => formatList(toCells(row, rowColumns)),
   });
+}
+
+/** Adds `studio admin margin`. */
+export function addMarginCommand(admin: Command): void {
   addListing({
     as: 'operator',
     isUnpaged: true,

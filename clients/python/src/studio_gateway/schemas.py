@@ -2122,12 +2122,19 @@ class CountMessageTokensAnswer(TypedDict):
     input_tokens: int
 
 
+class ListModelsAnswerModelCostLongInput(TypedDict):
+    inputTokensAbove: int
+    input: float
+    output: float
+
+
 class ListModelsAnswerModelCost(TypedDict):
     input: float
     output: float
     audioInput: NotRequired[float]
     cachedInput: NotRequired[float]
     cacheWrite: NotRequired[float]
+    longInput: NotRequired[ListModelsAnswerModelCostLongInput]
 
 
 class ListModelsAnswerModelLimit(TypedDict):
@@ -2842,10 +2849,8 @@ class GetPricingAnswerStudioItem(TypedDict):
     example: GetPricingAnswerStudioItemExample
 
 
-class GetPricingAnswerChatItemLongInput(TypedDict):
-    inputTokensAbove: int
-    input: float
-    output: float
+class GetPricingAnswerChatItemLongInput(ListModelsAnswerModelCostLongInput):
+    pass
 
 
 class GetPricingAnswerChatItem(TypedDict):
