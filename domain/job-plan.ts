@@ -200,8 +200,13 @@ export const approvalPlanVersion = 2;
  * jobs that deliver nothing.
  */
 export const chatPlanVersion = 3;
+/**
+ * Version of plans whose steps are measured and have a price of the price book. A worker of version 0.1.0
+ * would price them by the catalog.
+ */
+export const bookPlanVersion = 4;
 /** Versions of plans of Studio jobs that this code runs. */
-export const planVersions: readonly number[] = [planVersion, approvalPlanVersion];
+export const planVersions: readonly number[] = [planVersion, approvalPlanVersion, bookPlanVersion];
 
 /** Plan of a Studio job, or of a chat job (`chatJobType`), which has no calls. */
 export interface JobPlan {

@@ -32,7 +32,6 @@ const usageEvent = z.object({
   metadata: z.record(z.string(), z.string()).nullable(),
   subjectId: z.string().nullable(),
   requestId: z.string().nullable(),
-  reason: z.string().nullable(),
 });
 /** Event of the usage feed. */
 export type UsageEvent = z.infer<typeof usageEvent>;
@@ -68,7 +67,7 @@ export function createUsageEvents(pool: DatabasePool) {
             FROM (SELECT line->>'unit' AS unit, sum((line->>'quantity')::bigint) AS quantity
               FROM jsonb_path_query(j.outputs, '$[*].line') AS line GROUP BY 1) AS x), '[]') END AS units,
           e.price_rows AS "priceRows", coalesce(j.key_id, r.key_id) AS "keyId", coalesce(j.metadata, r.metadata) AS metadata,
-          e.reservation_id AS "subjectId", coalesce(j.request_id, r.request_id) AS "requestId", e.reason
+          e.reservation_id AS "subjectId", coalesce(j.request_id, r.request_id) AS "requestId"
         FROM ledger_entry e LEFT JOIN reservation r ON r.id = e.reservation_id LEFT JOIN job j ON j.id = r.id
           LEFT JOIN LATERAL (SELECT r.* WHERE e.kind = 'charge') AS u ON true
         WHERE e.organization_id = ${organizationId} AND e.sequence > ${after}::bigint AND e.kind <> 'reserve'

@@ -61,7 +61,6 @@ const eventSchema = z
     jobId: z.string().nullable(),
     chatId: z.string().nullable(),
     requestId: z.string().nullable(),
-    reason: z.string().nullable(),
   })
   .meta({ id: 'UsageEvent' });
 
@@ -97,7 +96,6 @@ function formatEvent(organizationId: string, event: UsageEvent): z.infer<typeof 
     jobId: subjectId?.startsWith('job_') ? subjectId : null,
     chatId: subjectId?.startsWith('chat_') ? subjectId : null,
     requestId: event.requestId,
-    reason: isGrant || kind === 'refund' ? event.reason : null,
   };
 }
 

@@ -2591,7 +2591,6 @@ export interface components {
             jobId: string | null;
             chatId: string | null;
             requestId: string | null;
-            reason: string | null;
         };
         RequestRecord: {
             id: string;

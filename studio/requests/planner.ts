@@ -11,6 +11,7 @@ import { asRecord, asText, type Json, type JsonObject } from '../../domain/json.
 import { providerTaskQueue } from '../../domain/job-contract.ts';
 import {
   approvalPlanVersion,
+  bookPlanVersion,
   planVersion,
   type JobPlan,
   type OutputSpec,
@@ -174,7 +175,7 @@ export function completePlan(config: Config, input: PlanRequest): JobPlan {
     ...(call.open && { open: call.open.price }),
   }));
   const plan: JobPlan = {
-    planVersion: steps?.some(({ approval }) => approval) ? approvalPlanVersion : planVersion,
+    planVersion: findPlanVersion(calls, steps ?? []),
     jobId: input.jobId,
     organizationId: input.caller.organizationId,
     keyId: input.caller.keyId,
@@ -199,6 +200,12 @@ export function completePlan(config: Config, input: PlanRequest): JobPlan {
   };
   if (steps) throwIfTooLarge(plan);
   return plan;
+}
+
+/** Returns the version of a plan, which older workers run only if they know all of it. */
+function findPlanVersion(calls: readonly PlannedCall[], steps: readonly PipelineStep[]): number {
+  if (calls.some(({ book, open }) => book && open?.kind === 'media')) return bookPlanVersion;
+  return steps.some(({ approval }) => approval) ? approvalPlanVersion : planVersion;
 }
 
 /** Maximum size of the plan of a pipeline in bytes of JSON. Temporal accepts 2 MB. */

@@ -473,7 +473,6 @@ describe('the usage feed', () => {
         credits: -1,
         jobId: id,
         quantity: null,
-        reason: 'blurred',
       },
     ]);
     const pages: Feed['data'] = [];

@@ -228,7 +228,6 @@ export interface components {
             jobId: string | null;
             chatId: string | null;
             requestId: string | null;
-            reason: string | null;
         };
         /** @description Error: `error` is a machine-readable code, `message` explains it, `details` lists the invalid fields. */
         Error: {

@@ -916,7 +916,6 @@ class UsageEvent(TypedDict):
     jobId: str | None
     chatId: str | None
     requestId: str | None
-    reason: str | None
 
 
 class RequestRecordError(TypedDict):
