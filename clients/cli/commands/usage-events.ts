@@ -110,10 +110,10 @@ export function addEventCommands(usage: Command): void {
   const events = usage
     .command('events')
     .description('print charges, releases, refunds and grants as lines of JSON, oldest first')
-    .option('--after <number>', 'number of the last event that you have', parseNumber, 0)
+    .option('--since <number>', 'number of the last event that you have', parseNumber, 0)
     .option('--follow', 'wait for later events, until the command is stopped');
   events.action(async () => {
-    const { after, follow = false } = events.opts<{ after: number; follow?: boolean }>();
+    const { since: after, follow = false } = events.opts<{ since: number; follow?: boolean }>();
     const session = openSession(events);
     for await (const read of readPages(session, { after, isFollowing: follow })) {
       session.output.write(read.map((event) => `${JSON.stringify(event)}\n`).join(''));

@@ -75,8 +75,7 @@ export function createUsageCommand(): Command {
         ? showRecords(session, filter, { limit, cursor })
         : showSums(session, filter, { groupBy: by, ...(booked && { by: 'booked' }) }));
     });
-  // Its options and those of its commands have the same names.
-  addEventCommands(usage.enablePositionalOptions());
+  addEventCommands(usage);
   return usage;
 }
 

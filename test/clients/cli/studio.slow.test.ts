@@ -373,7 +373,7 @@ describe('studio keys and usage', () => {
     expect(used.stdout).toMatch(/^available +96\.1$/m);
     expect(used.stdout).toMatch(/^window +3\.9 of 50 used$/m);
     expect(used.stdout).toMatch(/imageGenerate +nano-banana +charged +3\.9 /);
-    const events = await mine('usage events --after 1');
+    const events = await mine('usage events --since 1');
     expect(
       events.stdout
         .split('\n')
