@@ -10,6 +10,7 @@ import type { JobPlan } from '../../domain/job-plan.ts';
 import { metadataSchema, parseMetadata } from '../../domain/metadata.ts';
 import { parseWith } from '../../domain/parsing.ts';
 import { authorize } from '../../identity/access.ts';
+import type { Prices } from '../../ledger/price-book.ts';
 import type { Outbound } from '../../platform/outbound.ts';
 import { runInTurn } from '../../platform/work-turns.ts';
 import type { Webhooks } from '../../webhooks/webhooks.ts';
@@ -89,6 +90,7 @@ export interface ItemOwner {
   defaults: ItemDefaults;
   metadata: Record<string, string> | null;
   countCopied: (bytes: number) => void;
+  prices: Prices;
 }
 
 /**
@@ -106,7 +108,7 @@ export async function priceItem(
     const parsed = parseBody({ capability, fields }, owner, services);
     const item: StoredItem = { index, type: capability.type, ...parsed, recipe };
     const request = buildRequest(item, owner);
-    const { price, steps } = await priceRequest(request, services);
+    const { price, steps } = await priceRequest(request, services, owner.prices);
     const priceMicro = calculateChargeMaxMicro(price);
     const beforeApprovalMicro = steps?.some(({ approval }) => approval)
       ? sumBeforeApproval(steps, price.steps)
@@ -192,6 +194,8 @@ interface PlanningContext {
   jobId: string;
   requestId: string;
   caller: RequestCaller;
+  /** Time at which the bulk job was accepted, whose prices apply, in Unix milliseconds. */
+  pricedAtMs: number;
 }
 
 /**
@@ -201,7 +205,7 @@ interface PlanningContext {
  */
 export async function planItem(
   item: StoredItem,
-  { jobId, requestId, caller }: PlanningContext,
+  { jobId, requestId, caller, pricedAtMs }: PlanningContext,
   services: ItemServices,
 ): Promise<PlannedItem> {
   const request = buildRequest(item, { caller, countCopied: () => {} });
@@ -219,9 +223,10 @@ export async function planItem(
     const measured = await measurePrices({ config, storage, copies }, draft);
     const { capability, parsedRequest } = request;
     const { metadata, webhook, recipe } = parsedRequest;
-    const input = { requestId, caller, capability, request: fields, metadata, recipe };
+    const prices = await services.priceBook.at(organizationId, pricedAtMs);
+    const input = { requestId, caller, capability, request: fields, metadata, recipe, prices };
     const plan = completePlan(config, { ...input, draft: measured, jobId });
-    const priceMicro = calculateChargeMaxMicro(priceDraft(config, measured));
+    const priceMicro = calculateChargeMaxMicro(priceDraft(prices, capability, measured));
     return { index: item.index, plan, priceMicro, webhook, discard: () => copies.discard() };
   } catch (error) {
     await copies.discard();
