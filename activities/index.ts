@@ -28,7 +28,7 @@ import { markVerifying } from './mark-verifying.ts';
 import type { UndeliveredJob } from '../ledger/ledger.ts';
 import { reserve } from './reserve.ts';
 import { createRelays, publicBaseUrl, type Services } from '../process/services.ts';
-import { createBulkEventReader } from '../studio/bulk/bulk-view.ts';
+import { createBulkEventReader } from '../bulk/bulk-view.ts';
 import { createJobActions } from '../studio/jobs/job-actions.ts';
 import { createJobOverview } from '../studio/jobs/job-reads.ts';
 import { recordApproval } from './record-approval.ts';

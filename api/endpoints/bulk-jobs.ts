@@ -6,21 +6,21 @@ import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
 import { GatewayError, type ErrorCode } from '../../domain/errors.ts';
-import { acceptBulk, bulkOptions, checkItems } from '../../studio/bulk/bulk-intake.ts';
+import { acceptBulk, bulkOptions, checkItems } from '../../bulk/bulk-intake.ts';
 import {
   bulkDecisionRequest,
   bulkDecisionsSchema,
   decideItems,
-} from '../../studio/bulk/bulk-decisions.ts';
-import { commandBulk, type BulkCommand } from '../../studio/bulk/bulk-commands.ts';
-import type { BulkRecord } from '../../studio/bulk/bulk-reads.ts';
+} from '../../bulk/bulk-decisions.ts';
+import { commandBulk, type BulkCommand } from '../../bulk/bulk-commands.ts';
+import type { BulkRecord } from '../../bulk/bulk-reads.ts';
 import {
   bulkItemSchema,
   bulkResultSchema,
   bulkSchema,
   bulkStatus,
   itemState,
-} from '../../studio/bulk/bulk-view.ts';
+} from '../../bulk/bulk-view.ts';
 import type { Composition } from '../composition.ts';
 import { csvFields, formatCsvHeader } from '../http/csv.ts';
 import { idempotencyHeader, parsePreferredWaitMs } from '../http/request-headers.ts';

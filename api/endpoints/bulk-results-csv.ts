@@ -1,6 +1,6 @@
 /** Renders the results of bulk jobs as CSV. */
 import { isRecord } from '../../domain/json.ts';
-import type { BulkResult } from '../../studio/bulk/bulk-view.ts';
+import type { BulkResult } from '../../bulk/bulk-view.ts';
 import { escapeFormula, formatCsvRow } from '../http/csv.ts';
 
 /** Columns of the results. */

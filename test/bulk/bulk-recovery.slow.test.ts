@@ -1,6 +1,6 @@
 import type { NativeConnection } from '@temporalio/worker';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { BulkResource } from '../../studio/bulk/bulk-view.ts';
+import type { BulkResource } from '../../bulk/bulk-view.ts';
 import { microFromCredits } from '../../domain/credits.ts';
 import { connectWorkers } from '../../worker/runtime.ts';
 import { startStudioWorkers, type StudioWorkers } from '../../worker/studio-worker.ts';

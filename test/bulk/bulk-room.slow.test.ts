@@ -4,7 +4,7 @@
  */
 import type { ServerResponse } from 'node:http';
 import { expect, it } from 'vitest';
-import type { BulkResource } from '../../studio/bulk/bulk-view.ts';
+import type { BulkResource } from '../../bulk/bulk-view.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { sweepOnce } from '../harness/sweeps.ts';
 import { until, untilHolds } from '../harness/until.ts';

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { studioTaskQueue } from '../../domain/job-contract.ts';
-import type { BulkResource } from '../../studio/bulk/bulk-view.ts';
+import type { BulkResource } from '../../bulk/bulk-view.ts';
 import { newId } from '../../domain/ids.ts';
 import { useOwnGateway } from '../harness/gateway.ts';
 import { startHttpServer, type HttpServer } from '../harness/http-server.ts';

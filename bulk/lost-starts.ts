@@ -6,9 +6,9 @@
 import type { Client } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
-import type { DatabasePool } from '../../platform/database.ts';
+import type { DatabasePool } from '../platform/database.ts';
 import { readWorkflow } from '../executions/workflow-state.ts';
-import { readOutcome } from '../jobs/job-execution.ts';
+import { readOutcome } from '../studio/jobs/job-execution.ts';
 
 /** Ids of the jobs of started items whose bulk job does not await their end. */
 export interface LostStarts {

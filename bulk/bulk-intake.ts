@@ -5,18 +5,18 @@
 import { createHash } from 'node:crypto';
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
-import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
-import { fieldError, GatewayError, type ErrorDetail } from '../../domain/errors.ts';
-import { newId } from '../../domain/ids.ts';
-import { bulkEvents } from '../../domain/bulk-contract.ts';
-import { stringifySorted } from '../../domain/json.ts';
-import { metadataFields } from '../../domain/metadata.ts';
-import { claimCondition, claimKey, isKeyUsed, type ClaimResult } from '../../ledger/claims.ts';
-import type { Config } from '../../platform/config.ts';
-import { command, type DatabasePool } from '../../platform/database.ts';
-import { paceWork } from '../../platform/work-turns.ts';
-import type { RequestCaller } from '../requests/request-draft.ts';
-import { webhookUrlLengthMax } from '../requests/webhook-fields.ts';
+import { creditsFromMicro, microFromCredits } from '../domain/credits.ts';
+import { fieldError, GatewayError, type ErrorDetail } from '../domain/errors.ts';
+import { newId } from '../domain/ids.ts';
+import { bulkEvents } from '../domain/bulk-contract.ts';
+import { stringifySorted } from '../domain/json.ts';
+import { metadataFields } from '../domain/metadata.ts';
+import { claimCondition, claimKey, isKeyUsed, type ClaimResult } from '../ledger/claims.ts';
+import type { Config } from '../platform/config.ts';
+import { command, type DatabasePool } from '../platform/database.ts';
+import { paceWork } from '../platform/work-turns.ts';
+import type { RequestCaller } from '../studio/requests/request-draft.ts';
+import { webhookUrlLengthMax } from '../studio/requests/webhook-fields.ts';
 import {
   countSteps,
   defaultsSchema,

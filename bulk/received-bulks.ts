@@ -4,14 +4,14 @@
  */
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
-import { bulkEvents, type BulkEventName } from '../../domain/bulk-contract.ts';
-import { microFromCredits, reserveResult } from '../../domain/credits.ts';
-import { GatewayError } from '../../domain/errors.ts';
-import { asJson, type JsonObject } from '../../domain/json.ts';
-import { throwRejection } from '../../ledger/ledger.ts';
-import type { Config } from '../../platform/config.ts';
-import { command, type DatabasePool } from '../../platform/database.ts';
-import type { RequestCaller } from '../requests/request-draft.ts';
+import { bulkEvents, type BulkEventName } from '../domain/bulk-contract.ts';
+import { microFromCredits, reserveResult } from '../domain/credits.ts';
+import { GatewayError } from '../domain/errors.ts';
+import { asJson, type JsonObject } from '../domain/json.ts';
+import { throwRejection } from '../ledger/ledger.ts';
+import type { Config } from '../platform/config.ts';
+import { command, type DatabasePool } from '../platform/database.ts';
+import type { RequestCaller } from '../studio/requests/request-draft.ts';
 import type { BulkSubmission } from './bulk-intake.ts';
 import type { PricedItem } from './bulk-items.ts';
 

@@ -1,14 +1,14 @@
 /** Renders bulk jobs, their items and results as responses. */
 import { z } from 'zod';
-import { creditsFromMicro } from '../../domain/credits.ts';
-import { assert, errorTable } from '../../domain/errors.ts';
-import { isoTime, keysOf } from '../../domain/json.ts';
-import { useOf } from '../capabilities/capability.ts';
-import { awaitingSchema } from '../pipelines/approval-view.ts';
-import { findCapability } from '../pipelines/job-kinds.ts';
-import type { DatabasePool } from '../../platform/database.ts';
-import type { JobReads } from '../jobs/job-reads.ts';
-import type { JobView } from '../jobs/job-view.ts';
+import { creditsFromMicro } from '../domain/credits.ts';
+import { assert, errorTable } from '../domain/errors.ts';
+import { isoTime, keysOf } from '../domain/json.ts';
+import { useOf } from '../studio/capabilities/capability.ts';
+import { awaitingSchema } from '../studio/pipelines/approval-view.ts';
+import { findCapability } from '../studio/pipelines/job-kinds.ts';
+import type { DatabasePool } from '../platform/database.ts';
+import type { JobReads } from '../studio/jobs/job-reads.ts';
+import type { JobView } from '../studio/jobs/job-view.ts';
 import { createBulkReads, type BulkRecord, type ItemWithJob } from './bulk-reads.ts';
 
 const time = z.iso.datetime();

@@ -1,9 +1,9 @@
 /** Reads bulk jobs, their items and results for API responses. */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
-import { bulkEvents } from '../../domain/bulk-contract.ts';
-import type { DatabasePool } from '../../platform/database.ts';
-import type { JobReads, JobRecord } from '../jobs/job-reads.ts';
+import { bulkEvents } from '../domain/bulk-contract.ts';
+import type { DatabasePool } from '../platform/database.ts';
+import type { JobReads, JobRecord } from '../studio/jobs/job-reads.ts';
 
 /** Schema of a bulk job as it is read. */
 export const bulkRow = z.object({

@@ -7,17 +7,17 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
-import type { BulkStart, BulkState, AdvanceInput } from '../../domain/bulk-contract.ts';
-import { errorTable, GatewayError } from '../../domain/errors.ts';
-import { asJson } from '../../domain/json.ts';
-import { organizationStatusSchema, roleSchema, scopes } from '../../identity/access.ts';
-import { command, isDatabaseUnavailable, type DatabasePool } from '../../platform/database.ts';
-import type { Logger } from '../../platform/logger.ts';
-import { describeWorkflow } from '../jobs/job-execution.ts';
-import type { RequestCaller } from '../requests/request-draft.ts';
-import { StorageFailure } from '../../storage/storage.ts';
+import type { BulkStart, BulkState, AdvanceInput } from '../domain/bulk-contract.ts';
+import { errorTable, GatewayError } from '../domain/errors.ts';
+import { asJson } from '../domain/json.ts';
+import { organizationStatusSchema, roleSchema, scopes } from '../identity/access.ts';
+import { command, isDatabaseUnavailable, type DatabasePool } from '../platform/database.ts';
+import type { Logger } from '../platform/logger.ts';
+import { describeWorkflow } from '../studio/jobs/job-execution.ts';
+import type { RequestCaller } from '../studio/requests/request-draft.ts';
+import { StorageFailure } from '../storage/storage.ts';
 import { findLostStarts } from './lost-starts.ts';
-import { storeWebhooks } from '../requests/webhook-fields.ts';
+import { storeWebhooks } from '../studio/requests/webhook-fields.ts';
 import { planItem, storedItem, type ItemServices, type PlannedItem } from './bulk-items.ts';
 
 /** Services of the step. */

@@ -3,21 +3,30 @@
  * single endpoints, and plans their jobs when they are started.
  */
 import { z } from 'zod';
-import { fieldError, GatewayError, prefixError } from '../../domain/errors.ts';
-import { asRecord, type JsonObject } from '../../domain/json.ts';
-import { webhookEvents } from '../../domain/job-contract.ts';
-import type { JobPlan } from '../../domain/job-plan.ts';
-import { metadataSchema, parseMetadata } from '../../domain/metadata.ts';
-import { parseWith } from '../../domain/parsing.ts';
-import { authorize } from '../../identity/access.ts';
-import type { Outbound } from '../../platform/outbound.ts';
-import { runInTurn } from '../../platform/work-turns.ts';
-import type { Webhooks } from '../../webhooks/webhooks.ts';
-import { findByUse, getRequiredScope, useOf, type Capability } from '../capabilities/capability.ts';
-import { itemBody } from '../capabilities/request-fields.ts';
-import { findCapability, jobKinds } from '../pipelines/job-kinds.ts';
-import { priceRequest, sumBeforeApproval, type PricingServices } from '../requests/estimates.ts';
-import { calculateChargeMaxMicro, completePlan, priceDraft } from '../requests/planner.ts';
+import { fieldError, GatewayError, prefixError } from '../domain/errors.ts';
+import { asRecord, type JsonObject } from '../domain/json.ts';
+import { webhookEvents } from '../domain/job-contract.ts';
+import type { JobPlan } from '../domain/job-plan.ts';
+import { metadataSchema, parseMetadata } from '../domain/metadata.ts';
+import { parseWith } from '../domain/parsing.ts';
+import { authorize } from '../identity/access.ts';
+import type { Outbound } from '../platform/outbound.ts';
+import { runInTurn } from '../platform/work-turns.ts';
+import type { Webhooks } from '../webhooks/webhooks.ts';
+import {
+  findByUse,
+  getRequiredScope,
+  useOf,
+  type Capability,
+} from '../studio/capabilities/capability.ts';
+import { itemBody } from '../studio/capabilities/request-fields.ts';
+import { findCapability, jobKinds } from '../studio/pipelines/job-kinds.ts';
+import {
+  priceRequest,
+  sumBeforeApproval,
+  type PricingServices,
+} from '../studio/requests/estimates.ts';
+import { calculateChargeMaxMicro, completePlan, priceDraft } from '../studio/requests/planner.ts';
 import {
   authorizeRequest,
   draftRequest,
@@ -25,8 +34,8 @@ import {
   type ParsedRequest,
   type RequestCaller,
   type StudioRequest,
-} from '../requests/request-draft.ts';
-import { parseWebhook } from '../requests/webhook-fields.ts';
+} from '../studio/requests/request-draft.ts';
+import { parseWebhook } from '../studio/requests/webhook-fields.ts';
 
 /** Services that check, price and plan items. */
 export interface ItemServices extends PricingServices {
