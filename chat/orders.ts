@@ -1,7 +1,7 @@
 /** Checks that models support a chat request, and builds its `ChatOrder`. */
 import { fieldError, GatewayError } from '../domain/errors.ts';
 import { formatReceived } from '../domain/field-messages.ts';
-import { authorizeModel, type Caller } from '../identity/access.ts';
+import { authorizeModel, type Caller, type RequestCaller } from '../identity/access.ts';
 import type { Outbound } from '../platform/outbound.ts';
 import type { Inputs } from '../storage/inputs/inputs.ts';
 import type { Storage } from '../storage/storage.ts';
@@ -55,7 +55,7 @@ interface Services {
  * support
  */
 export function checkModels(
-  { caller, request }: IncomingChat,
+  { caller, request }: IncomingChat<RequestCaller>,
   { chatCatalog: catalog, outbound }: Services,
 ): ChatOrder['models'] {
   const { model, fallbacks = [], body } = request;

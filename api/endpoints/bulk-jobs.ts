@@ -170,7 +170,7 @@ async function* writeResults(
 export const bulkJobs = defineSection('Bulk jobs', {
   startBulk: defineEndpoint({
     route: `POST ${path}`,
-    scope: 'studio:*',
+    scope: 'bulk:*',
     summary: 'Start a bulk job: up to 10,000 Studio requests with a budget',
     description: `All items are checked and priced first; with any invalid item, nothing is started. Credits are reserved only for running items. ${bodyDescription}`,
     request: { headers: idempotencyHeader, query: z.strictObject({}), content },
@@ -205,7 +205,7 @@ export const bulkJobs = defineSection('Bulk jobs', {
 
   estimateBulk: defineEndpoint({
     route: `POST ${path}/estimate`,
-    scope: 'studio:*',
+    scope: 'bulk:*',
     summary: 'Estimate the price of a bulk job',
     description: `Accepts the same body, and checks and prices all items. Nothing is started. ${bodyDescription}`,
     request: { content },

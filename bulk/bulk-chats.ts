@@ -1,0 +1,270 @@
+/**
+ * Answers the chats of a bulk job. A chat has no workflow: its row is claimed, and it is reserved and settled as an
+ * interactive chat is. Its id belongs to one claim, so a chat that another worker may have sent is never sent
+ * again. The end of its item is stored with its settlement.
+ */
+import { setTimeout as sleep } from 'node:timers/promises';
+import pRetry from 'p-retry';
+import type { AnsweredChats } from '../domain/bulk-contract.ts';
+import { assert, errorTable, GatewayError } from '../domain/errors.ts';
+import { parseExact } from '../domain/exact-numbers.ts';
+import type { ChatItemEnd, ChatLedger, ChatSettle } from '../chat/chat-ledger.ts';
+import { exactFields, type ChatRequest } from '../chat/formats/chat-fields.ts';
+import {
+  chatUses,
+  prepareItemChat,
+  type ItemChatServices,
+  type PreparedChat,
+} from '../chat/item-chats.ts';
+import { authorize, type RequestCaller } from '../identity/access.ts';
+import { databaseRetries, type DatabasePool } from '../platform/database.ts';
+import { correlate, type Logger } from '../platform/logger.ts';
+import { createShares, type Shares } from '../platform/shares.ts';
+import {
+  advanceRows,
+  recordStarts,
+  toUnstarted,
+  type NextItem,
+  type Unstarted,
+} from './bulk-advance.ts';
+import { storedItem } from './bulk-items.ts';
+
+/** Services that answer the chats of bulk jobs. */
+export interface BulkChatDeps extends ItemChatServices {
+  pool: DatabasePool;
+  chatLedger: ChatLedger;
+  /** Returns the places of a provider, which the chats of bulk jobs share in this process. */
+  chatPlaces: (provider: string) => Shares;
+  logger: Logger;
+}
+
+/** Maximum number of chats that are claimed together. */
+const claimedTogether = 16;
+/** Time for which ends are collected before the next chats are claimed, in milliseconds. */
+const collectMs = 20;
+/** Time after which chats are tried again if they cannot be answered now, in milliseconds. */
+const retryMs = 1000;
+
+/** Creates the places of each provider: `placesMax` chats at the same time, which organizations share. */
+export function createChatPlaces(placesMax: number): BulkChatDeps['chatPlaces'] {
+  const places = new Map<string, Shares>();
+  return (provider) => {
+    const found = places.get(provider) ?? createShares(placesMax);
+    places.set(provider, found);
+    return found;
+  };
+}
+
+/** State of a run of the activity. */
+interface Portion extends AnsweredChats {
+  bulkId: string;
+  running: Set<Promise<void>>;
+  /** Ids of the chats whose reservation the ledger rejected. */
+  rejected: string[];
+}
+
+/** Answers the waiting chats of a bulk job until none may start, or until `stopped` aborts. */
+export async function answerChats(
+  deps: BulkChatDeps,
+  bulkId: string,
+  stopped: AbortSignal,
+): Promise<AnsweredChats> {
+  const portion: Portion = {
+    bulkId,
+    running: new Set(),
+    rejected: [],
+    eventIds: [],
+    retryInMs: null,
+  };
+  for (;;) {
+    const isOpen = !stopped.aborted && portion.retryInMs === null;
+    const hasMore = isOpen && (await startChats(deps, portion));
+    if (portion.running.size > 0) {
+      await Promise.race(portion.running);
+      await sleep(collectMs);
+    } else if (!hasMore) break;
+  }
+  await countEnds(deps, portion, 0);
+  const { eventIds, retryInMs } = portion;
+  return { eventIds, retryInMs };
+}
+
+/** Counts the chats that have ended, and returns the state of the bulk job with the next chats. */
+async function countEnds({ pool }: BulkChatDeps, portion: Portion, itemsMax: number) {
+  const { bulkId } = portion;
+  const rejected = portion.rejected.splice(0);
+  const nothing = { missing: [], lost: [] };
+  const state = await advanceRows(pool, { bulkId, rejected, ...nothing, itemsMax, chats: true });
+  if (state.eventId !== null) portion.eventIds.push(state.eventId);
+  return state;
+}
+
+/** Claims the next chats and begins to answer them. Returns whether others may start at once. */
+async function startChats(deps: BulkChatDeps, portion: Portion): Promise<boolean> {
+  const { caller, items, pausedProviders, requestId } = await countEnds(
+    deps,
+    portion,
+    claimedTogether,
+  );
+  if (!caller || items.length === 0) return false;
+  correlate({ organizationId: caller.organizationId, requestId });
+  const sender = { caller, requestId, pausedProviders };
+  const results = await Promise.all(
+    items.map((item) =>
+      claimPlace(deps, item, sender).catch((error: unknown) => toUnstarted(deps, item, error)),
+    ),
+  );
+  const decided = results.filter((result) => result !== null);
+  const claims = decided.filter((result): result is ClaimedChat => 'release' in result);
+  const unstarted = decided.filter((result): result is Unstarted => 'canWait' in result);
+  const starts = claims.map(({ index, jobId, chat: { priceMicro: price } }) => ({
+    index,
+    jobId,
+    price,
+  }));
+  const started = await recordStarts(deps.pool, portion.bulkId, { starts, unstarted }).catch(
+    (error: unknown) => {
+      for (const { release } of claims) release();
+      throw error;
+    },
+  );
+  for (const claim of claims) {
+    if (!started.has(claim.index)) {
+      claim.release();
+      continue;
+    }
+    const running = runChat(deps, portion, claim).finally(() => {
+      claim.release();
+      portion.running.delete(running);
+    });
+    portion.running.add(running);
+  }
+  // Items that were postponed before wait for a while.
+  const isFirst = items.some(({ postponed }) => postponed === 0);
+  const hasMore = started.size > 0 || (unstarted.length > 0 && isFirst);
+  if (!hasMore && portion.running.size === 0) portion.retryInMs = retryMs;
+  return hasMore;
+}
+
+/** Chat that has a place of its provider. */
+interface ClaimedChat {
+  index: number;
+  jobId: string;
+  type: string;
+  caller: RequestCaller;
+  requestId: string;
+  request: ChatRequest;
+  chat: PreparedChat;
+  /** Releases the place. */
+  release: () => void;
+}
+
+/**
+ * Prepares a chat and takes a place of its provider for it. Returns null if the organization has its
+ * share of the places.
+ * @throws GatewayError like the endpoint, before it reserves credits
+ */
+async function claimPlace(
+  deps: BulkChatDeps,
+  { jobId, postponed: _, ...item }: NextItem,
+  sender: { caller: RequestCaller; requestId: string; pausedProviders: string[] },
+): Promise<ClaimedChat | null> {
+  const { caller, requestId, pausedProviders } = sender;
+  const { index, type, request: stored, metadata } = storedItem.parse(item);
+  authorize(caller, 'chat');
+  // oxlint-disable-next-line no-unsafe-type-assertion -- the text was written by `priceItem`
+  const parsed = parseExact(String(stored['chat']), exactFields) as ChatRequest;
+  const request = { ...parsed, metadata };
+  const prepared = await prepareItemChat(findUse(type), { request, caller, requestId }, deps);
+  const { provider, chat } = prepared;
+  if (pausedProviders.includes(provider)) {
+    throw new GatewayError('SERVICE_UNAVAILABLE', `The provider ${provider} is paused.`);
+  }
+  const release = deps.chatPlaces(provider).take(caller.organizationId);
+  if (!release) return null;
+  return { index, jobId, type, caller, requestId, request, chat, release };
+}
+
+function findUse(type: string) {
+  const use = chatUses.get(type);
+  if (!use) throw new GatewayError('SERVICE_UNAVAILABLE', `This gateway has no ${type}.`);
+  return use;
+}
+
+/** Reserves, answers and settles a chat. */
+async function runChat(deps: BulkChatDeps, portion: Portion, claim: ClaimedChat): Promise<void> {
+  const { jobId: id, chat, caller } = claim;
+  const { organizationId } = caller;
+  try {
+    const reserved = await pRetry(() => chat.reserve(id), databaseRetries);
+    if (reserved.verdict === 'item_not_started') return;
+    if (reserved.verdict !== 'reserved') {
+      portion.rejected.push(id);
+      portion.retryInMs ??= retryMs;
+      return;
+    }
+    const { settlement, item, retryInMs } = await answerChat(deps, claim, reserved.amount);
+    if (retryInMs !== null) portion.retryInMs = Math.max(portion.retryInMs ?? 0, retryInMs);
+    const settle = { ...settlement, organizationId, id, item };
+    await pRetry(() => deps.chatLedger.settle(settle), databaseRetries);
+  } catch (error) {
+    // The sweeper settles the chat, and its item fails.
+    deps.logger.error({ error, chatId: id }, 'bulk.chat_failed');
+  }
+}
+
+/** Answer of a chat that is not settled yet. */
+interface Answered {
+  settlement: ChatSettle;
+  item: ChatItemEnd;
+  /** Minimum time until the provider may be called again; null if it was not busy. */
+  retryInMs: number | null;
+}
+
+/** Calls the provider. The chat is settled together with its answer. */
+async function answerChat(
+  { logger }: BulkChatDeps,
+  { jobId: id, type, chat, request, requestId }: ClaimedChat,
+  reservedMicro: number,
+): Promise<Answered> {
+  let settlement: ChatSettle | null = null;
+  const { run, answer } = chat.answer({
+    id,
+    reservedMicro,
+    settle(settled) {
+      settlement = settled;
+      return Promise.resolve(settled.amountMicro);
+    },
+  });
+  const getSettlement = (): ChatSettle => {
+    assert(settlement, 'the answer has ended without a settlement');
+    return settlement;
+  };
+  try {
+    const answered = await answer();
+    assert(run.bill, 'the chat has ended without a bill');
+    const text = findUse(type)
+      .presentation()
+      .body({ chat: run, request, requestId }, answered, run.bill);
+    return { settlement: getSettlement(), item: { answer: text }, retryInMs: null };
+  } catch (error) {
+    const settled = getSettlement();
+    const isKnown = error instanceof GatewayError;
+    if (!isKnown) logger.error({ error, chatId: id }, 'bulk.chat_failed');
+    const code = isKnown ? error.code : 'Internal server error';
+    const message = isKnown ? error.message : errorTable[code].message;
+    // A busy or unreachable provider has certainly not accepted the chat.
+    const waits =
+      isKnown &&
+      settled.to === 'released' &&
+      run.unknownCostMicro === null &&
+      (code === 'SERVICE_UNAVAILABLE' || error.status === 429);
+    const failed = { code, message, ...(waits && { waits: true as const }) };
+    const seconds = isKnown ? (error.retryAfterSeconds ?? 1) : 1;
+    return {
+      settlement: settled,
+      item: { error: failed },
+      retryInMs: waits ? seconds * 1000 : null,
+    };
+  }
+}
