@@ -6,8 +6,10 @@ import {
   buildItemsBody,
   describeSkipped,
   findRowError,
+  listChatSchemas,
   listItems,
   readItemsFile,
+  type ApiDescription,
   type ItemsFile,
   type RowError,
 } from '../../../items/items-file.ts';
@@ -39,7 +41,11 @@ interface Check {
 
 async function readSchemas(client: QueryClient) {
   const { data } = await client.ensureQueryData(capabilitiesQuery);
-  return new Map(data.map((capability) => [studioPath(capability), capability.request]));
+  const described = await requestJson<ApiDescription>('/api/v1/openapi.json');
+  return new Map([
+    ...data.map((capability) => [studioPath(capability), capability.request] as const),
+    ...listChatSchemas(described),
+  ]);
 }
 
 /** Shows the form. */
