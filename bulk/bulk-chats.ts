@@ -8,6 +8,7 @@ import pRetry from 'p-retry';
 import type { AnsweredChats } from '../domain/bulk-contract.ts';
 import { assert, errorTable, GatewayError } from '../domain/errors.ts';
 import { parseExact } from '../domain/exact-numbers.ts';
+import { asText } from '../domain/json.ts';
 import type { ChatItemEnd, ChatLedger, ChatSettle } from '../chat/chat-ledger.ts';
 import { exactFields, type ChatRequest } from '../chat/formats/chat-fields.ts';
 import {
@@ -45,6 +46,9 @@ const collectMs = 20;
 /** Time after which chats are tried again if they cannot be answered now, in milliseconds. */
 const retryMs = 1000;
 
+/** Maximum time for which the activity waits for its chats after it was stopped, in milliseconds. */
+const stopMs = 10_000;
+
 /** Creates the places of each provider: `placesMax` chats at the same time, which organizations share. */
 export function createChatPlaces(placesMax: number): BulkChatDeps['chatPlaces'] {
   const places = new Map<string, Shares>();
@@ -76,13 +80,19 @@ export async function answerChats(
     eventIds: [],
     retryInMs: null,
   };
-  for (;;) {
-    const isOpen = !stopped.aborted && portion.retryInMs === null;
-    const hasMore = isOpen && (await startChats(deps, portion));
+  const untilStopped = new Promise((resolve) => {
+    stopped.addEventListener('abort', resolve, { once: true });
+  });
+  while (!stopped.aborted) {
+    const hasMore = portion.retryInMs === null && (await startChats(deps, portion));
     if (portion.running.size > 0) {
-      await Promise.race(portion.running);
+      await Promise.race([...portion.running, untilStopped]);
       await sleep(collectMs);
     } else if (!hasMore) break;
+  }
+  // A worker that shuts down waits for the chats that it has sent, but not for long ones.
+  if (portion.running.size > 0) {
+    await Promise.race([Promise.all(portion.running), sleep(stopMs, undefined, { ref: false })]);
   }
   await countEnds(deps, portion, 0);
   const { eventIds, retryInMs } = portion;
@@ -166,14 +176,14 @@ interface ClaimedChat {
  */
 async function claimPlace(
   deps: BulkChatDeps,
-  { jobId, postponed: _, ...item }: NextItem,
+  { jobId, ...item }: NextItem,
   sender: { caller: RequestCaller; requestId: string; pausedProviders: string[] },
 ): Promise<ClaimedChat | null> {
   const { caller, requestId, pausedProviders } = sender;
   const { index, type, request: stored, metadata } = storedItem.parse(item);
   authorize(caller, 'chat');
   // oxlint-disable-next-line no-unsafe-type-assertion -- the text was written by `priceItem`
-  const parsed = parseExact(String(stored['chat']), exactFields) as ChatRequest;
+  const parsed = parseExact(asText(stored['chat']), exactFields) as ChatRequest;
   const request = { ...parsed, metadata };
   const prepared = await prepareItemChat(findUse(type), { request, caller, requestId }, deps);
   const { provider, chat } = prepared;

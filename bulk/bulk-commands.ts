@@ -76,7 +76,7 @@ async function authorizeStart(
     if (chatUses.has(sample.type)) {
       authorize(caller, 'chat');
       const { model, fallbacks } = sampledModels.parse(sample.request);
-      for (const id of [model, ...fallbacks]) authorizeModel(caller, id);
+      for (const name of [model, ...fallbacks]) authorizeModel(caller, name);
       continue;
     }
     const request = buildRequest(sample, { caller, countCopied: () => {} });

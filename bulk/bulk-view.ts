@@ -256,13 +256,13 @@ function findDeletion({ item, job }: ItemWithJob) {
 function showChat(item: ItemWithJob['item']) {
   const { type, answer, input_tokens: input, output_tokens: output } = item;
   // oxlint-disable-next-line no-unsafe-type-assertion -- the text was written by a presentation
-  const data = answer === null ? null : (parseExact(answer, exactFields) as JsonObject);
+  const found = answer === null ? null : (parseExact(answer, exactFields) as JsonObject);
   const tokens = input === null || output === null ? null : { input, output };
   return {
-    data,
+    data: found,
     fields: {
       chatId: item.is_chat ? item.job_id : null,
-      text: data && (chatUses.get(type)?.readText(data) ?? null),
+      text: found && (chatUses.get(type)?.readText(found) ?? null),
       tokens,
     },
   };

@@ -58,7 +58,7 @@ CREATE FUNCTION bulk_canceled_error() RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
 -- others follow from the bulk job, the index and the round, so that a start that is repeated, even
 -- after the restore of a backup, finds the workflow of the first start. The id of a job whose
 -- reservation was rejected determines the id of the next one.
-CREATE FUNCTION bulk_job_id(bulk_id text, former text, is_chat boolean) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+CREATE FUNCTION bulk_job_id(bulk_id text, former text, is_chat boolean DEFAULT false) RETURNS text LANGUAGE sql IMMUTABLE AS $$
   SELECT CASE WHEN is_chat THEN 'chat_' ELSE 'job_' END || substr(bulk_id, 6, 12) || left(encode(sha256(convert_to(bulk_id || ' ' || former, 'UTF8')), 'hex'), 20) $$;
 
 -- Changes started items without a job, whose end the workflow does not await. `missing` and `rejected` wait

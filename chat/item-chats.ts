@@ -2,7 +2,7 @@
  * Chats that are items of a bulk job: the endpoints that an item may use, the checks of its body, and its
  * chat before the credits are reserved.
  */
-import { z } from 'zod';
+import type { z } from 'zod';
 import { fieldError, renameFields } from '../domain/errors.ts';
 import { asRecord, asText, type JsonObject } from '../domain/json.ts';
 import { parseMetadata } from '../domain/metadata.ts';

@@ -20,7 +20,7 @@ const countCalls = async (): Promise<number> =>
   (await gateway.sandbox.counters())['chatCalls'] ?? 0;
 
 /** Starts an API and workers of their own, so that a test can kill them. */
-async function startOwn(workers: number) {
+async function startOwn(workers: number, workerEnv: Record<string, string> = {}) {
   const env = {
     TASK_QUEUE_PREFIX: `${randomUUID()}-`,
     API_PORT: '0',
@@ -28,7 +28,9 @@ async function startOwn(workers: number) {
     CHAT_RESERVATION_TTL_MS: '5000',
   };
   const started = [];
-  for (let count = 0; count < workers; count += 1) started.push(await gateway.spawn('worker', env));
+  for (let count = 0; count < workers; count += 1) {
+    started.push(await gateway.spawn('worker', { ...env, ...workerEnv }));
+  }
   const api = await gateway.spawn('api', env);
   const base = `http://127.0.0.1:${api.port}`;
   return {
@@ -89,6 +91,40 @@ it('a worker that is killed leaves its sent chats failed, and no chat is sent tw
   expect(new Set(failures.body.data.map(({ error }) => error?.code))).toEqual(
     new Set(['OUTCOME_UNKNOWN']),
   );
+});
+
+it('a worker that is stopped ends, and the next one goes on', async () => {
+  const own = await startOwn(1);
+  const caller = await gateway.newCaller({ credits: 100 });
+  const calls = await countCalls();
+  const items = [...chats(2, '[[slow:120s]]'), ...chats(80, '[[slow:300ms]]')];
+  const bulkId = await own.accept(caller, { items, concurrency: 8 });
+  await until(async () => (await countCalls()) >= calls + 20);
+  const [stopped] = own.workers;
+  stopped?.kill('SIGTERM');
+  if (stopped) expect(await once(stopped, 'exit')).toEqual([0, null]);
+  await own.startWorker();
+  const ended = await untilDone(caller, bulkId);
+  await gateway.sandbox.clearFaults();
+  expect(ended.counts).toMatchObject({ total: 82, completed: 80, failed: 2 });
+  expect(await countCalls()).toBe(calls + 82);
+  await expectExact(caller, ended);
+});
+
+it('a worker sends to a provider no more chats of bulk jobs than it has places for them', async () => {
+  // An organization holds at most half of the places.
+  const own = await startOwn(1, { BULK_CHATS_MAX: '4' });
+  const caller = await gateway.newCaller({ credits: 100 });
+  const items = chats(12, '[[slow:200ms]]');
+  const bulkId = await own.accept(caller, { items, concurrency: 8 });
+  const running: number[] = [];
+  const ended = await until(async () => {
+    const bulk = await read(caller, bulkId);
+    running.push(bulk.counts.running);
+    return bulk.done && bulk;
+  });
+  expect(ended.counts).toMatchObject({ completed: 12, failed: 0 });
+  expect(Math.max(...running)).toBeLessThanOrEqual(2);
 });
 
 it('two workers answer the chats of several bulk jobs, each once', async () => {
