@@ -213,6 +213,8 @@ async function runChat(deps: BulkChatDeps, portion: Portion, claim: ClaimedChat)
       portion.retryInMs ??= retryMs;
       return;
     }
+    // A reservation that was settled meanwhile pays for nothing.
+    if (reserved.state !== 'reserved') return;
     const { settlement, item, retryInMs } = await answerChat(deps, claim, reserved.amount);
     if (retryInMs !== null) portion.retryInMs = Math.max(portion.retryInMs ?? 0, retryInMs);
     const settle = { ...settlement, organizationId, id, item };

@@ -53,7 +53,7 @@ describe('chats in a bulk job', () => {
   it('are answered in the format of their endpoint, and charged like single chats', async () => {
     const calls = await countCalls();
     const embeddings = { model: 'text-embedding-3-small', input: ['a', 'b'], dimensions: 8 };
-    const { accepted, ended, results, rows } = await run({
+    const { caller, accepted, ended, results, rows } = await run({
       items: [
         chat('ahoy', { metadata: { shop: 'own' } }),
         { ...chat(), use: 'chat/completions' },
@@ -87,6 +87,13 @@ describe('chats in a bulk job', () => {
     const charged = results.reduce((sum, { credits }) => sum + credits * 1e6, 0);
     expect(Math.round(charged)).toBe(Math.round(ended.credits.charged * 1e6));
     expect(ended.credits.charged).toBeLessThan(accepted.credits.estimated);
+    // Items are counted with the most that they can be charged.
+    const items = await gateway.call<{ data: { price: number }[] }>(
+      `${path}/${accepted.bulkId}/items`,
+      { key: caller.key },
+    );
+    const prices = items.body.data.reduce((sum, { price }) => sum + price, 0);
+    expect(prices).toBeCloseTo(accepted.credits.estimated, 6);
     expect(await countCalls()).toBe(calls + 5);
     const [metadata] = await gateway.database.query<{ metadata: object }>(
       `SELECT metadata FROM reservation WHERE id = $1`,

@@ -411,6 +411,7 @@ const money: Fault[] = [
 const bulkSql = 'bulk/bulk.sql';
 const bulkBudget = 'test/bulk/bulk-budget.slow.test.ts';
 const bulkTests = 'test/bulk/bulk.test.ts';
+const bulkChats = 'test/bulk/bulk-chats.test.ts';
 const bulkStarts = 'test/bulk/bulk-starts.slow.test.ts';
 const bulkRecovery = 'test/bulk/bulk-recovery.slow.test.ts';
 
@@ -529,6 +530,48 @@ const bulk: Fault[] = [
     original: "AND NOT bulk_claim(operation->>'id')",
     planted: "AND NOT bulk_claim(operation->>'id') AND false",
     tests: [bulkStarts],
+  },
+  {
+    name: 'a chat of a bulk job that waits again is reserved under its former id',
+    file: 'ledger/ledger-decisions.sql',
+    original: "OR operation ? 'item') AND",
+    planted: ') AND',
+    tests: [bulkStarts],
+  },
+  {
+    name: 'a chat of a bulk job that a provider refused fails',
+    file: 'bulk/bulk-chats.ts',
+    original: "settled.to === 'released' &&",
+    planted: "settled.to === 'charged' &&",
+    tests: [bulkChats],
+  },
+  {
+    name: 'a chat of a bulk job is counted with the price of its shortest answer',
+    file: 'bulk/bulk-chats.ts',
+    original: 'chat: { priceMicro: price }',
+    planted: 'chat: { leastMicro: price }',
+    tests: [bulkChats],
+  },
+  {
+    name: 'the answer of a chat of a bulk job is stored apart from its charge',
+    file: 'bulk/bulk-chats.ts',
+    original: 'const settle = { ...settlement, organizationId, id, item };',
+    planted: 'const settle = { ...settlement, organizationId, id };',
+    tests: [bulkChats],
+  },
+  {
+    name: 'a streamed chat is an item of a bulk job',
+    file: 'chat/item-chats.ts',
+    original: 'if (fields[name] == null || fields[name] === false) continue;',
+    planted: 'if (fields[name] !== 7) continue;',
+    tests: [bulkChats],
+  },
+  {
+    name: 'the answers of chats of bulk jobs do not count in the quota',
+    file: bulkRoomSql,
+    original: ' + coalesce(octet_length(NEW.answer), 0)',
+    planted: '',
+    tests: [bulkRoom],
   },
   {
     name: 'a late report about an unread input lets a call be sent twice',
