@@ -34,8 +34,7 @@ import { storedItem } from './bulk-items.ts';
 export interface BulkChatDeps extends ItemChatServices {
   pool: DatabasePool;
   chatLedger: ChatLedger;
-  /** Returns the places of a provider, which the chats of bulk jobs share in this process. */
-  chatPlaces: (provider: string) => Shares;
+  chatPlaces: ChatPlaces;
   logger: Logger;
 }
 
@@ -43,19 +42,43 @@ export interface BulkChatDeps extends ItemChatServices {
 const claimedTogether = 16;
 /** Time for which ends are collected before the next chats are claimed, in milliseconds. */
 const collectMs = 20;
-/** Time after which chats are tried again if they cannot be answered now, in milliseconds. */
+/** The same if none of the next chats could start. */
+const refusedMs = 500;
+/** Time after which chats are tried again if none can be answered now, in milliseconds. */
 const retryMs = 1000;
-
+/** Time after which the activity claims no more chats, so that it leaves its slot to others, in milliseconds. */
+const claimingMaxMs = 300_000;
 /** Maximum time for which the activity waits for its chats after it was stopped, in milliseconds. */
 const stopMs = 10_000;
 
-/** Creates the places of each provider: `placesMax` chats at the same time, which organizations share. */
-export function createChatPlaces(placesMax: number): BulkChatDeps['chatPlaces'] {
+/** Places of the chats of bulk jobs in this process. */
+export type ChatPlaces = ReturnType<typeof createChatPlaces>;
+
+/** Creates the places: `placesMax` chats at the same time for each provider, which organizations share. */
+export function createChatPlaces(placesMax: number) {
   const places = new Map<string, Shares>();
-  return (provider) => {
-    const found = places.get(provider) ?? createShares(placesMax);
-    places.set(provider, found);
-    return found;
+  /** Times until which a provider is busy for an organization. */
+  const busyUntilMs = new Map<string, number>();
+  return {
+    /**
+     * Takes a place of a provider. Returns the function that releases it, or null if the organization has
+     * its share of the places.
+     * @throws GatewayError SERVICE_UNAVAILABLE if the provider was busy, and its `Retry-After` has not passed
+     */
+    take(provider: string, organizationId: string): (() => void) | null {
+      const owner = `${provider} ${organizationId}`;
+      if (performance.now() < (busyUntilMs.get(owner) ?? 0)) {
+        throw new GatewayError('SERVICE_UNAVAILABLE', 'The provider of this model is busy.');
+      }
+      busyUntilMs.delete(owner);
+      const shares = places.get(provider) ?? createShares(placesMax);
+      places.set(provider, shares);
+      return shares.take(organizationId);
+    },
+    /** Takes no place of a provider for an organization for some time, because the provider is busy. */
+    pause(provider: string, organizationId: string, seconds: number): void {
+      busyUntilMs.set(`${provider} ${organizationId}`, performance.now() + seconds * 1000);
+    },
   };
 }
 
@@ -83,12 +106,14 @@ export async function answerChats(
   const untilStopped = new Promise((resolve) => {
     stopped.addEventListener('abort', resolve, { once: true });
   });
+  const claimsUntilMs = performance.now() + claimingMaxMs;
   while (!stopped.aborted) {
-    const hasMore = portion.retryInMs === null && (await startChats(deps, portion));
+    const mayClaim = portion.retryInMs === null && performance.now() < claimsUntilMs;
+    const next = mayClaim ? await startChats(deps, portion) : 'none';
     if (portion.running.size > 0) {
       await Promise.race([...portion.running, untilStopped]);
-      await sleep(collectMs);
-    } else if (!hasMore) break;
+      await sleep(next === 'refused' ? refusedMs : collectMs);
+    } else if (next !== 'started') break;
   }
   // A worker that shuts down waits for the chats that it has sent, but not for long ones.
   if (portion.running.size > 0) {
@@ -109,14 +134,20 @@ async function countEnds({ pool }: BulkChatDeps, portion: Portion, itemsMax: num
   return state;
 }
 
-/** Claims the next chats and begins to answer them. Returns whether others may start at once. */
-async function startChats(deps: BulkChatDeps, portion: Portion): Promise<boolean> {
+/**
+ * Claims the next chats and begins to answer them. Returns `refused` if none of them could start, and `none`
+ * if there are none.
+ */
+async function startChats(
+  deps: BulkChatDeps,
+  portion: Portion,
+): Promise<'started' | 'refused' | 'none'> {
   const { caller, items, pausedProviders, requestId } = await countEnds(
     deps,
     portion,
     claimedTogether,
   );
-  if (!caller || items.length === 0) return false;
+  if (!caller || items.length === 0) return 'none';
   correlate({ organizationId: caller.organizationId, requestId });
   const sender = { caller, requestId, pausedProviders };
   const results = await Promise.all(
@@ -149,11 +180,11 @@ async function startChats(deps: BulkChatDeps, portion: Portion): Promise<boolean
     });
     portion.running.add(running);
   }
-  // Items that were postponed before wait for a while.
+  // Items that were postponed before wait for a while; others are behind them.
   const isFirst = items.some(({ postponed }) => postponed === 0);
-  const hasMore = started.size > 0 || (unstarted.length > 0 && isFirst);
-  if (!hasMore && portion.running.size === 0) portion.retryInMs = retryMs;
-  return hasMore;
+  if (started.size > 0 || (unstarted.length > 0 && isFirst)) return 'started';
+  if (portion.running.size === 0) portion.retryInMs = retryMs;
+  return 'refused';
 }
 
 /** Chat that has a place of its provider. */
@@ -165,6 +196,7 @@ interface ClaimedChat {
   requestId: string;
   request: ChatRequest;
   chat: PreparedChat;
+  provider: string;
   /** Releases the place. */
   release: () => void;
 }
@@ -190,9 +222,9 @@ async function claimPlace(
   if (pausedProviders.includes(provider)) {
     throw new GatewayError('SERVICE_UNAVAILABLE', `The provider ${provider} is paused.`);
   }
-  const release = deps.chatPlaces(provider).take(caller.organizationId);
+  const release = deps.chatPlaces.take(provider, caller.organizationId);
   if (!release) return null;
-  return { index, jobId, type, caller, requestId, request, chat, release };
+  return { index, jobId, type, caller, requestId, request, chat, provider, release };
 }
 
 function findUse(type: string) {
@@ -215,8 +247,8 @@ async function runChat(deps: BulkChatDeps, portion: Portion, claim: ClaimedChat)
     }
     // A reservation that was settled meanwhile pays for nothing.
     if (reserved.state !== 'reserved') return;
-    const { settlement, item, retryInMs } = await answerChat(deps, claim, reserved.amount);
-    if (retryInMs !== null) portion.retryInMs = Math.max(portion.retryInMs ?? 0, retryInMs);
+    const { settlement, item, busySeconds } = await answerChat(deps, claim, reserved.amount);
+    if (busySeconds !== null) deps.chatPlaces.pause(claim.provider, organizationId, busySeconds);
     const settle = { ...settlement, organizationId, id, item };
     await pRetry(() => deps.chatLedger.settle(settle), databaseRetries);
   } catch (error) {
@@ -229,8 +261,8 @@ async function runChat(deps: BulkChatDeps, portion: Portion, claim: ClaimedChat)
 interface Answered {
   settlement: ChatSettle;
   item: ChatItemEnd;
-  /** Minimum time until the provider may be called again; null if it was not busy. */
-  retryInMs: number | null;
+  /** Seconds until the provider may be called again; null if it was not busy. */
+  busySeconds: number | null;
 }
 
 /** Calls the provider. The chat is settled together with its answer. */
@@ -258,7 +290,7 @@ async function answerChat(
     const text = findUse(type)
       .presentation()
       .body({ chat: run, request, requestId }, answered, run.bill);
-    return { settlement: getSettlement(), item: { answer: text }, retryInMs: null };
+    return { settlement: getSettlement(), item: { answer: text }, busySeconds: null };
   } catch (error) {
     const settled = getSettlement();
     const isKnown = error instanceof GatewayError;
@@ -272,11 +304,7 @@ async function answerChat(
       run.unknownCostMicro === null &&
       (code === 'SERVICE_UNAVAILABLE' || error.status === 429);
     const failed = { code, message, ...(waits && { waits: true as const }) };
-    const seconds = isKnown ? (error.retryAfterSeconds ?? 1) : 1;
-    return {
-      settlement: settled,
-      item: { error: failed },
-      retryInMs: waits ? seconds * 1000 : null,
-    };
+    const busySeconds = waits ? (error.retryAfterSeconds ?? 1) : null;
+    return { settlement: settled, item: { error: failed }, busySeconds };
   }
 }
