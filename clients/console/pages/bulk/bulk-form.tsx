@@ -13,6 +13,7 @@ import {
   type ItemsFile,
   type RowError,
 } from '../../../items/items-file.ts';
+import type { RequestSchema } from '../../../items/cell-values.ts';
 import { ApiError, newRequestKey, requestJson, type Schemas } from '../../gateway/client.ts';
 import { MostCredits } from '../../parts/amounts.tsx';
 import { TextField } from '../../parts/fields.tsx';
@@ -42,7 +43,7 @@ interface Check {
 async function readSchemas(client: QueryClient) {
   const { data } = await client.ensureQueryData(capabilitiesQuery);
   const described = await requestJson<ApiDescription>('/api/v1/openapi.json');
-  return new Map([
+  return new Map<string, RequestSchema>([
     ...data.map((capability) => [studioPath(capability), capability.request] as const),
     ...listChatSchemas(described),
   ]);

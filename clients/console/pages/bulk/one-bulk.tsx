@@ -184,7 +184,7 @@ const answerColumns: Column<Item>[] = [
 
 /** Shows the answers of chats. */
 function Answers({ bulk }: { bulk: BulkJob }) {
-  const { data } = useItems(bulk, 'completed');
+  const { data, error } = useItems(bulk, 'completed');
   const answered = (data?.data ?? []).filter(({ text }) => text !== null);
   return (
     <Panel
@@ -192,6 +192,7 @@ function Answers({ bulk }: { bulk: BulkJob }) {
       columns={answerColumns}
       items={answered}
       rowId={({ index }) => String(index)}
+      error={error}
     />
   );
 }
