@@ -138,7 +138,7 @@ BEGIN
     UPDATE bulk_item i SET state = n.state, charged = n.charged, error = n.error,
       ended_at = n.ended_at, end_number = b.last_end + 1 + i.index
     FROM bulk_ended_items(b.id) AS n
-    WHERE i.bulk_id = b.id AND i.state = 'running' AND i.index = n.index
+    WHERE i.bulk_id = b.id AND i.index = n.index
     RETURNING i.index, i.state, i.price, i.charged
   LOOP
     b.running := b.running - 1;

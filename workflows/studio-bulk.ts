@@ -215,13 +215,16 @@ async function deliverEvents(run: BulkRun, { eventId }: BulkState): Promise<void
 /** Starts the activity that answers the waiting chats, unless it runs. Its end is a reason to read the rows. */
 function answerChats(run: BulkRun): void {
   if (run.isAnswering) return;
-  const { bulkId, organizationId } = run.input;
+  const { input } = run;
+  const { bulkId, organizationId } = input;
   run.isAnswering = true;
   const answering = proxyActivities<Pick<Activities, 'answerItems'>>({
-    startToCloseTimeout: '7 days',
+    // The activity claims chats for some minutes, and awaits the longest answer.
+    startToCloseTimeout: '2 hours',
+    scheduleToCloseTimeout: '7 days',
     heartbeatTimeout: '15s',
     retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '20s' },
-    priority: { fairnessKey: organizationId, priorityKey: 4 },
+    priority: { fairnessKey: input.organizationId, priorityKey: 4 },
     summary: 'chats',
   }).answerItems({ bulkId, organizationId });
   const end = ({ eventIds, retryInMs }: AnsweredChats): void => {
