@@ -65,7 +65,6 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
       answerTimeoutMs: config.CHAT_ANSWER_TIMEOUT_MS,
       metrics: telemetry.metrics,
       logger,
-      priceMarkup: config.CHAT_PRICE_MARKUP,
       ...run,
     });
 
@@ -180,13 +179,14 @@ async function reserve(ledger: ChatLedger, reservation: ChatReserve): Promise<nu
 function buildReservation(
   { organizationId, keyId, models: [first], stream, requestId, metadata, body }: ChatOrder,
   { id, claim, ttlMs }: ChatIdentity & { ttlMs: number },
-  { amounts }: CandidatesDraft,
+  { amounts, priceRows }: CandidatesDraft,
 ): ChatReserve {
   const { id: model, provider } = first;
   return {
     organizationId,
     id,
     ...amounts,
+    priceRows,
     ttlMs,
     ...(claim && { claim: { key: claim.key, holder: claim.holder } }),
     chat: {

@@ -7,6 +7,8 @@ import { createJobOverview } from '../studio/jobs/job-reads.ts';
 import { hasRunningWorkflow } from '../executions/workflow-state.ts';
 import { createStuckJobs } from '../studio/jobs/stuck-jobs.ts';
 import { createLedgerReads } from '../ledger/ledger-reads.ts';
+import { createPriceReads } from '../ledger/price-rows.ts';
+import { createUsageEvents } from '../ledger/usage-events.ts';
 import { createUsageReads } from '../ledger/usage-records.ts';
 import { createRequestReads } from '../request-log/request-records.ts';
 import { createReadProviderFigures } from '../providers/provider-figures.ts';
@@ -37,7 +39,7 @@ import { createBulkKind, createBulkWorkflows } from '../bulk/bulk-execution.ts';
 import { createJobKind } from '../studio/jobs/job-execution.ts';
 import { createFeed } from '../executions/feed.ts';
 import { createWaits, type Updates } from '../executions/updates.ts';
-import { createPriceList } from '../studio/requests/prices.ts';
+import { createPriceLists } from '../studio/requests/prices.ts';
 import { createRecipes } from '../studio/requests/recipe-versions.ts';
 
 /** Services of an API process: chats run in it, so no other process has them. */
@@ -104,9 +106,10 @@ export function compose(deps: AppDeps) {
       publicBaseUrl: publicBaseUrl(config),
     }),
     keys: createKeys(pool, config.KEY_PEPPER),
-    prices: createPriceList(config),
+    listPrices: createPriceLists(config.USD_PER_CREDIT),
     recipes: createRecipes(pool),
     usageReads: createUsageReads(pool),
+    usageEvents: createUsageEvents(pool),
     requestReads: createRequestReads(pool),
     ...createOperatorServices(deps, relays),
   };
@@ -125,6 +128,7 @@ function createOperatorServices(
     isCodecSecret: (secret: string | undefined) => isSecret(secret, codecSecret),
     payloadCodec: createPayloadCodec(config),
     ledgerReads: createLedgerReads(pool),
+    priceReads: createPriceReads(pool),
     jobOverview,
     jobActions: createJobActions({ ...services, config, client, jobOverview, webhookRelay }),
     actionRuns: createActionRuns({ pool, client, config, logger }),

@@ -76,6 +76,7 @@ const advanced = z.object({
   reservedMicro: z.number(),
   requestId: z.string(),
   organizationId: z.string(),
+  pricedAtMs: z.number(),
   caller: callerSchema.nullable(),
   eventId: z.string().nullable(),
   chatsMayStart: z.boolean(),
@@ -138,6 +139,7 @@ export async function advanceBulk(
     requestId: _,
     organizationId: __,
     pausedProviders: ___,
+    pricedAtMs: ____,
     ...shown
   } = state;
   const { starts, failures, ...next } = caller
@@ -204,9 +206,11 @@ async function startItems(
   if (state.items.length === 0) return nothingPlanned;
   const results = await Promise.all(
     state.items.map((item) =>
-      planInTime(deps, item, { requestId: state.requestId, caller }).catch((error: unknown) =>
-        toUnstarted(deps, item, error),
-      ),
+      planInTime(deps, item, {
+        requestId: state.requestId,
+        caller,
+        pricedAtMs: state.pricedAtMs,
+      }).catch((error: unknown) => toUnstarted(deps, item, error)),
     ),
   );
   const planned = results.filter((result): result is PlannedItem => 'plan' in result);
@@ -274,7 +278,7 @@ export type NextItem = Advanced['items'][number];
 async function planInTime(
   deps: AdvanceDeps,
   { jobId, postponed, ...item }: NextItem,
-  sender: { requestId: string; caller: RequestCaller },
+  sender: { requestId: string; caller: RequestCaller; pricedAtMs: number },
 ): Promise<PlannedItem> {
   const planning = planItem(storedItem.parse(item), { jobId, ...sender }, deps);
   const timer = new AbortController();

@@ -25,6 +25,7 @@ import {
   advanceRows,
   recordStarts,
   toUnstarted,
+  type Advanced,
   type NextItem,
   type Unstarted,
 } from './bulk-advance.ts';
@@ -142,14 +143,14 @@ async function startChats(
   deps: BulkChatDeps,
   portion: Portion,
 ): Promise<'started' | 'refused' | 'none'> {
-  const { caller, items, pausedProviders, requestId } = await countEnds(
+  const { caller, items, pausedProviders, requestId, pricedAtMs } = await countEnds(
     deps,
     portion,
     claimedTogether,
   );
   if (!caller || items.length === 0) return 'none';
   correlate({ organizationId: caller.organizationId, requestId });
-  const sender = { caller, requestId, pausedProviders };
+  const sender = { caller, requestId, pausedProviders, pricedAtMs };
   const results = await Promise.all(
     items.map((item) =>
       claimPlace(deps, item, sender).catch((error: unknown) => toUnstarted(deps, item, error)),
@@ -187,6 +188,11 @@ async function startChats(
   return 'refused';
 }
 
+/** Bulk job of a chat, as the chat is prepared. */
+interface Sender extends Pick<Advanced, 'requestId' | 'pausedProviders' | 'pricedAtMs'> {
+  caller: RequestCaller;
+}
+
 /** Chat that has a place of its provider. */
 interface ClaimedChat {
   index: number;
@@ -209,15 +215,19 @@ interface ClaimedChat {
 async function claimPlace(
   deps: BulkChatDeps,
   { jobId, ...item }: NextItem,
-  sender: { caller: RequestCaller; requestId: string; pausedProviders: string[] },
+  sender: Sender,
 ): Promise<ClaimedChat | null> {
-  const { caller, requestId, pausedProviders } = sender;
+  const { caller, requestId, pausedProviders, pricedAtMs } = sender;
   const { index, type, request: stored, metadata } = storedItem.parse(item);
   authorize(caller, 'chat');
   // oxlint-disable-next-line no-unsafe-type-assertion -- the text was written by `priceItem`
   const parsed = parseExact(asText(stored['chat']), exactFields) as ChatRequest;
   const request = { ...parsed, metadata };
-  const prepared = await prepareItemChat(findUse(type), { request, caller, requestId }, deps);
+  const prepared = await prepareItemChat(
+    findUse(type),
+    { request, caller, requestId, pricedAtMs },
+    deps,
+  );
   const { provider, chat } = prepared;
   if (pausedProviders.includes(provider)) {
     throw new GatewayError('SERVICE_UNAVAILABLE', `The provider ${provider} is paused.`);

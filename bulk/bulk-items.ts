@@ -11,6 +11,7 @@ import { metadataSchema, parseMetadata } from '../domain/metadata.ts';
 import { parseWith } from '../domain/parsing.ts';
 import { chatUses, checkItemChat, type ItemChatServices } from '../chat/item-chats.ts';
 import { authorize, type RequestCaller } from '../identity/access.ts';
+import type { Prices } from '../ledger/price-book.ts';
 import type { Outbound } from '../platform/outbound.ts';
 import { runInTurn } from '../platform/work-turns.ts';
 import type { Webhooks } from '../webhooks/webhooks.ts';
@@ -102,6 +103,7 @@ export interface ItemOwner {
   defaults: ItemDefaults;
   metadata: Record<string, string> | null;
   countCopied: (bytes: number) => void;
+  prices: Prices;
 }
 
 /**
@@ -121,7 +123,7 @@ export async function priceItem(
     const parsed = parseBody({ capability, fields }, owner, services);
     const item: StoredItem = { index, type: capability.type, ...parsed, recipe };
     const request = buildRequest(item, owner);
-    const { price, steps } = await priceRequest(request, services);
+    const { price, steps } = await priceRequest(request, services, owner.prices);
     const priceMicro = calculateChargeMaxMicro(price);
     const beforeApprovalMicro = steps?.some(({ approval }) => approval)
       ? sumBeforeApproval(steps, price.steps)
@@ -146,12 +148,16 @@ interface ChatFields {
  */
 async function priceChat(
   { index, name, id, fields, recipe }: ChatFields,
-  { caller, metadata: shared }: ItemOwner,
+  { caller, metadata: shared, prices }: ItemOwner,
   services: ItemServices,
 ): Promise<PricedItem> {
   const chatUse = chatUses.get(name);
   assert(chatUse, `${name} is no use of an item`);
-  const checked = await checkItemChat(chatUse, { fields, shared, caller }, services);
+  const checked = await checkItemChat(
+    chatUse,
+    { fields, shared, caller, pricedAtMs: prices.atMs },
+    services,
+  );
   const { request, metadata, leastMicro, priceMicro } = checked;
   return {
     index,
@@ -249,6 +255,8 @@ interface PlanningContext {
   jobId: string;
   requestId: string;
   caller: RequestCaller;
+  /** Time at which the bulk job was accepted, whose prices apply, in Unix milliseconds. */
+  pricedAtMs: number;
 }
 
 /**
@@ -258,7 +266,7 @@ interface PlanningContext {
  */
 export async function planItem(
   item: StoredItem,
-  { jobId, requestId, caller }: PlanningContext,
+  { jobId, requestId, caller, pricedAtMs }: PlanningContext,
   services: ItemServices,
 ): Promise<PlannedItem> {
   const request = buildRequest(item, { caller, countCopied: () => {} });
@@ -276,9 +284,10 @@ export async function planItem(
     const measured = await measurePrices({ config, storage, copies }, draft);
     const { capability, parsedRequest } = request;
     const { metadata, webhook, recipe } = parsedRequest;
-    const input = { requestId, caller, capability, request: fields, metadata, recipe };
+    const prices = await services.priceBook.at(organizationId, pricedAtMs);
+    const input = { requestId, caller, capability, request: fields, metadata, recipe, prices };
     const plan = completePlan(config, { ...input, draft: measured, jobId });
-    const priceMicro = calculateChargeMaxMicro(priceDraft(config, measured));
+    const priceMicro = calculateChargeMaxMicro(priceDraft(prices, capability, measured));
     return { index: item.index, plan, priceMicro, webhook, discard: () => copies.discard() };
   } catch (error) {
     await copies.discard();

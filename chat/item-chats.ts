@@ -165,7 +165,10 @@ interface CheckedChat {
  */
 export async function checkItemChat(
   use: ChatUse,
-  item: { fields: JsonObject; shared: Record<string, string> | null; caller: RequestCaller },
+  item: Pick<ItemRequest, 'caller' | 'pricedAtMs'> & {
+    fields: JsonObject;
+    shared: Record<string, string> | null;
+  },
   services: ItemChatServices,
 ): Promise<CheckedChat> {
   const fields = { ...item.fields };
@@ -176,7 +179,7 @@ export async function checkItemChat(
   const request = { ...parsed, metadata };
   const prepared = await prepareItemChat(
     use,
-    { request, caller: item.caller, requestId: '' },
+    { request, caller: item.caller, requestId: '', pricedAtMs: item.pricedAtMs },
     services,
   );
   const { leastMicro, priceMicro } = prepared.chat;
@@ -188,17 +191,19 @@ interface ItemRequest {
   request: ChatRequest;
   caller: RequestCaller;
   requestId: string;
+  /** Time at which the bulk job was accepted, whose prices apply, in Unix milliseconds. */
+  pricedAtMs: number;
 }
 
 /** Prepares the chat of an item. @throws GatewayError like the endpoint, before it reserves credits */
 export async function prepareItemChat(
   use: ChatUse,
-  { request, caller, requestId }: ItemRequest,
+  { request, caller, requestId, pricedAtMs }: ItemRequest,
   services: ItemChatServices,
 ): Promise<{ chat: PreparedChat; provider: string }> {
   const incoming = { caller, requestId, request };
   try {
-    const models = checkModels(incoming, services);
+    const models = await checkModels(incoming, services, pricedAtMs);
     checkVectors(request, models);
     const order = await completeOrder(incoming, models, services);
     return { chat: services.chat.prepare(order), provider: models[0].provider };
