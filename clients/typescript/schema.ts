@@ -2650,11 +2650,7 @@ export interface components {
             /** @description Charged units; null if the units differ, and if nothing was charged. */
             quantity: number | null;
             unit: ("image" | "second" | "character" | "request" | "token") | null;
-            units: {
-                /** @enum {string} */
-                unit: "image" | "second" | "character" | "request";
-                quantity: number;
-            }[];
+            units: components["schemas"]["DeliveredUnits"][];
             inputTokens?: number;
             outputTokens?: number;
             cachedInputTokens?: number;
@@ -2671,6 +2667,11 @@ export interface components {
             jobId: string | null;
             chatId: string | null;
             requestId: string | null;
+        };
+        DeliveredUnits: {
+            /** @enum {string} */
+            unit: "image" | "second" | "character" | "request";
+            quantity: number;
         };
         RequestRecord: {
             id: string;
