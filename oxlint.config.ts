@@ -12,6 +12,8 @@ interface Edge {
 }
 /** Folders with one subject each, which the products use. */
 const subjects = ['storage', 'webhooks', 'providers', 'ledger'];
+/** The two products, what executes their work, and what makes many requests of both. */
+const products = ['executions', 'studio', 'chat', 'bulk'];
 export const graph: Readonly<Record<string, Edge>> = {
   domain: { value: [] },
   platform: { value: ['domain'] },
@@ -23,16 +25,17 @@ export const graph: Readonly<Record<string, Edge>> = {
   // The list of requests: rejected ones, and the chats of the ledger's rows.
   'request-log': { value: ['domain', 'platform'] },
   chat: { value: ['domain', 'platform', ...subjects, 'identity'] },
-  studio: { value: ['domain', 'platform', ...subjects, 'identity', 'studio/executions'] },
   // One mechanism for all kinds of executions, which knows none of them.
-  'studio/executions': {
-    value: ['domain', 'platform'],
-    beside: ['jobs', 'bulk', 'pipelines', 'requests', 'capabilities', 'models'],
+  executions: { value: ['domain', 'platform'] },
+  studio: { value: ['domain', 'platform', ...subjects, 'identity', 'executions'] },
+  // Stands above both products, which do not know each other.
+  bulk: {
+    value: ['domain', 'platform', ...subjects, 'identity', 'executions', 'chat', 'studio'],
   },
   process: {
-    value: ['domain', 'platform', ...subjects, 'identity', 'chat', 'studio', 'request-log'],
+    value: ['domain', 'platform', ...subjects, 'identity', ...products, 'request-log'],
   },
-  activities: { value: ['domain', 'platform', ...subjects, 'chat', 'studio', 'process'] },
+  activities: { value: ['domain', 'platform', ...subjects, ...products, 'process'] },
   workflows: { value: ['domain'], type: ['activities', 'providers'] },
   api: {
     value: [
@@ -40,15 +43,14 @@ export const graph: Readonly<Record<string, Edge>> = {
       'platform',
       ...subjects,
       'identity',
-      'chat',
-      'studio',
+      ...products,
       'request-log',
       'process',
       'activities',
     ],
   },
   worker: {
-    value: ['domain', 'platform', ...subjects, 'studio', 'process', 'activities', 'workflows'],
+    value: ['domain', 'platform', ...subjects, ...products, 'process', 'activities', 'workflows'],
   },
   // Programs and packages that know the public API only.
   clients: { value: [] },
@@ -58,8 +60,7 @@ export const graph: Readonly<Record<string, Edge>> = {
       'platform',
       ...subjects,
       'identity',
-      'chat',
-      'studio',
+      ...products,
       'process',
       'activities',
       'workflows',

@@ -22,6 +22,7 @@ import type { Rejection } from '../domain/credits.ts';
 import type { CallOutputs, JobPlan } from '../domain/job-plan.ts';
 import { asJson } from '../domain/json.ts';
 import type { Settlement } from '../ledger/ledger.ts';
+import { databaseRetries } from '../platform/database.ts';
 import { correlate, type Logger } from '../platform/logger.ts';
 import type { CallRecords } from '../providers/call-records.ts';
 import type { Inputs } from '../storage/inputs/inputs.ts';
@@ -29,7 +30,7 @@ import type { Storage } from '../storage/storage.ts';
 import type { JobReads } from '../studio/jobs/job-reads.ts';
 import { attempt } from './attempt.ts';
 import type { ChatService } from './chat.ts';
-import { beginCall, databaseRetries, whileRecorded } from './submit.ts';
+import { beginCall, whileRecorded } from './submit.ts';
 
 /** Services of the activities. */
 export interface ChatJobDeps {

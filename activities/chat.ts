@@ -12,13 +12,8 @@ import { recordChat, observeUpstreams, type AnsweringChat } from '../chat/chat-t
 import { ChatCheckpoints } from '../chat/chat-checkpoints.ts';
 import type { ChatEstimate, ChatOrder } from '../chat/orders.ts';
 import { createCandidatesDraft, type CandidatesDraft } from '../chat/candidates.ts';
-import type {
-  ChatClaim,
-  ChatLedger,
-  ChatReserve,
-  ChatReserveResult,
-  ChatSettle,
-} from '../chat/chat-ledger.ts';
+import type { PreparedChat, ReservedChat } from '../chat/item-chats.ts';
+import type { ChatClaim, ChatLedger, ChatReserve, ChatReserveResult } from '../chat/chat-ledger.ts';
 import type { ChatRunParts } from '../chat/chat-run.ts';
 import { calculateChatPrice } from '../chat/bill.ts';
 import { estimateInput } from '../chat/input-count.ts';
@@ -38,13 +33,6 @@ interface ChatIdentity {
 /** Id and candidates of a run, and its checkpoints; by default those of the process. */
 type BegunRun = Pick<ChatRunParts, 'id' | 'candidates'> &
   Partial<Pick<ChatRunParts, 'checkpoints'>>;
-
-/** Chat whose credits are reserved, and the function that settles it. */
-interface ReservedChat {
-  id: string;
-  reservedMicro: number;
-  settle: (settlement: ChatSettle) => Promise<number>;
-}
 
 interface ChatDeps {
   config: Config;
@@ -94,7 +82,7 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
       const reservedMicro = await reserve(ledger, reservation);
       return begin(order, { id: identity.id, candidates: candidates.limitTo(reservedMicro) });
     },
-    ...createJobChats({ ledger, checkpoints, draftCandidates, begin }),
+    ...createReservedChats({ config, ledger, checkpoints, draftCandidates, begin }),
     /** Checks that the models support a request. @throws GatewayError like `open`, before it reserves */
     check: (order: ChatOrder): void => void draftCandidates(order),
     /**
@@ -105,12 +93,11 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
       const candidates = draftCandidates(order);
       const { amounts } = candidates;
       const { organizationId, keyId } = order;
-      const parts = splitCharge(candidates.findMostExpensive(), usdPerCredit);
       return {
         reserveMicro: await ledger.price({ organizationId, keyId }, amounts),
         reserveMinMicro: amounts.amountMinMicro,
-        chargeMaxMicro: parts.reduce((sum, { amountMicro }) => sum + amountMicro, 0),
-        parts,
+        chargeMaxMicro: calculateChargeMax(candidates, usdPerCredit),
+        parts: splitCharge(candidates.findMostExpensive(), usdPerCredit),
       };
     },
     /** Waits until every chat of this process is settled. */
@@ -121,15 +108,52 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
 }
 export type ChatService = ReturnType<typeof createChat>;
 
-interface JobChatDeps extends Pick<ChatDeps, 'ledger'> {
+interface ReservedChatDeps extends Pick<ChatDeps, 'config' | 'ledger'> {
   checkpoints: ChatCheckpoints;
   draftCandidates: (order: ChatOrder) => CandidatesDraft;
   begin: (order: ChatOrder, run: BegunRun) => AnsweringChat;
 }
 
-/** Creates the functions of chats that jobs reserve and settle. */
-function createJobChats({ ledger, checkpoints, draftCandidates, begin }: JobChatDeps) {
+/** Creates the functions of chats that jobs, and items of bulk jobs, reserve and settle. */
+function createReservedChats(deps: ReservedChatDeps) {
+  const { config, ledger, checkpoints, draftCandidates, begin } = deps;
+  /** Begins the answer of a chat that its caller settles. */
+  const beginReserved = (
+    order: ChatOrder,
+    draft: CandidatesDraft,
+    { id, reservedMicro, settle }: ReservedChat,
+  ): AnsweringChat =>
+    begin(order, {
+      id,
+      candidates: draft.limitTo(reservedMicro),
+      checkpoints: {
+        add: (chat) => checkpoints.add(chat),
+        advanceCheckpoint: (chat) => checkpoints.advanceCheckpoint(chat),
+        settle: (chat, settlement) => {
+          checkpoints.stop(chat);
+          return settle(settlement);
+        },
+      },
+    });
   return {
+    /**
+     * Prepares the chat of an item of a bulk job.
+     * @throws GatewayError like `open`, before it reserves
+     */
+    prepare(order: ChatOrder): PreparedChat {
+      const draft = draftCandidates(order);
+      const ttlMs = config.CHAT_RESERVATION_TTL_MS;
+      return {
+        leastMicro: draft.amounts.amountMinMicro,
+        priceMicro: calculateChargeMax(draft, config.USD_PER_CREDIT),
+        reserve: (id) =>
+          ledger.reserve({
+            ...buildReservation(order, { id, claim: null, ttlMs }, draft),
+            item: true,
+          }),
+        answer: (reserved) => beginReserved(order, draft, reserved),
+      };
+    },
     /** Reserves the credits of a chat job, and stores the job. A repeat changes nothing. */
     reserveJob: (
       order: ChatOrder,
@@ -138,25 +162,9 @@ function createJobChats({ ledger, checkpoints, draftCandidates, begin }: JobChat
       const identity = { id, claim: null, ttlMs };
       return ledger.reserve({ ...buildReservation(order, identity, draftCandidates(order)), job });
     },
-    /**
-     * Begins the answer of a chat whose credits are reserved, and that its caller settles: `settle`
-     * receives the settlement when the answer ends, and returns the micro-credits that it charges.
-     */
-    answerReserved(order: ChatOrder, { id, reservedMicro, settle }: ReservedChat): AnsweringChat {
-      const candidates = draftCandidates(order).limitTo(reservedMicro);
-      return begin(order, {
-        id,
-        candidates,
-        checkpoints: {
-          add: (chat) => checkpoints.add(chat),
-          advanceCheckpoint: (chat) => checkpoints.advanceCheckpoint(chat),
-          settle: (chat, settlement) => {
-            checkpoints.stop(chat);
-            return settle(settlement);
-          },
-        },
-      });
-    },
+    /** Begins the answer of a chat job whose credits are reserved. */
+    answerReserved: (order: ChatOrder, reserved: ReservedChat): AnsweringChat =>
+      beginReserved(order, draftCandidates(order), reserved),
   };
 }
 
@@ -191,6 +199,12 @@ function buildReservation(
       ...(metadata && { metadata }),
     },
   };
+}
+
+/** Returns the maximum charge of a chat, in micro-credits. */
+function calculateChargeMax(draft: CandidatesDraft, usdPerCredit: number): number {
+  const { model, usageMax } = draft.findMostExpensive();
+  return calculateChatPrice(model, usageMax, usdPerCredit);
 }
 
 function splitCharge(

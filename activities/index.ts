@@ -2,12 +2,12 @@
 import type { Client } from '@temporalio/client';
 import type { ApprovalEvent } from '../domain/approvals.ts';
 import type { ActInput } from '../domain/action-contract.ts';
-import type { AdvanceInput } from '../domain/bulk-contract.ts';
+import type { AdvanceInput, AnswerChatsInput } from '../domain/bulk-contract.ts';
 import type { CallInput, JobPlan } from '../domain/job-plan.ts';
 import type { Config } from '../platform/config.ts';
 import { actOnJobs } from './act-on-jobs.ts';
 import { adopt } from './adopt.ts';
-import { advance } from './advance.ts';
+import { advance, answerItems } from './advance.ts';
 import { assemble, type AssemblyInput } from './assemble.ts';
 import { attempt, attemptInSlot, type ProviderCallDeps } from './attempt.ts';
 import {
@@ -28,7 +28,8 @@ import { markVerifying } from './mark-verifying.ts';
 import type { UndeliveredJob } from '../ledger/ledger.ts';
 import { reserve } from './reserve.ts';
 import { createRelays, publicBaseUrl, type Services } from '../process/services.ts';
-import { createBulkEventReader } from '../studio/bulk/bulk-view.ts';
+import { createChatPlaces } from '../bulk/bulk-chats.ts';
+import { createBulkEventReader } from '../bulk/bulk-view.ts';
 import { createJobActions } from '../studio/jobs/job-actions.ts';
 import { createJobOverview } from '../studio/jobs/job-reads.ts';
 import { recordApproval } from './record-approval.ts';
@@ -62,7 +63,7 @@ export type CallActivities = ReturnType<typeof createCallActivities>;
 interface ActivityOptions {
   config: Config;
   client: Client;
-  /** Answers chat jobs. */
+  /** Answers chat jobs, and chats of bulk jobs. */
   chat: ChatService;
   /** Returns the representation of a job in API responses. */
   showJob: DeliveryDeps['showJob'];
@@ -77,6 +78,7 @@ export function createActivities(
   const jobOverview = createJobOverview(services.pool);
   const actionDeps = { ...services, config, client, jobOverview, webhookRelay };
   const jobActions = createJobActions(actionDeps);
+  const chatPlaces = createChatPlaces(config.BULK_CHATS_MAX);
   return {
     reserve: (plan: JobPlan) => reserve(services, plan),
     ...createCallActivities(services),
@@ -91,7 +93,8 @@ export function createActivities(
     release: (job: UndeliveredJob) => release(services, job),
     markVerifying: (jobId: string) => markVerifying(services, jobId),
     actOnJobs: (step: ActInput) => actOnJobs({ ...actionDeps, jobActions }, step),
-    advance: (step: AdvanceInput) => advance({ ...services, config, client }, step),
+    advance: (step: AdvanceInput) => advance({ ...services, config, client, chat }, step),
+    answerItems: (task: AnswerChatsInput) => answerItems({ ...services, chat, chatPlaces }, task),
     ...createDeliveries({
       ...services,
       showJob,

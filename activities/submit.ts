@@ -2,7 +2,7 @@
 import { randomUUID } from 'node:crypto';
 import pRetry, { type Options } from 'p-retry';
 import type { CallInput } from '../domain/job-plan.ts';
-import { isDatabaseUnavailable } from '../platform/database.ts';
+import { databaseRetries } from '../platform/database.ts';
 import type { BeginResult, CallAttempt, CallIds, CallRecords } from '../providers/call-records.ts';
 import { ProviderFailure, type FailureKind } from '../domain/provider-failure.ts';
 import type { SubmitResult } from '../providers/provider.ts';
@@ -20,13 +20,6 @@ export type SubmitOutcome = AcceptedOutcome | { kind: 'paused' };
 /** Interval at which an attempt records that it is still sending the call, in milliseconds. */
 const recordIntervalMs = 4000;
 
-/** Retry options of database writes, which are retried while the database is unavailable. */
-export const databaseRetries = {
-  retries: Infinity,
-  minTimeout: 100,
-  maxTimeout: 2000,
-  shouldRetry: ({ error }) => isDatabaseUnavailable(error),
-} satisfies Options;
 /**
  * Retry options before the call is sent. If the database is unavailable for longer, the attempt
  * fails and Temporal retries the activity. `noteUnsent` then allows the next attempt to send the call.

@@ -17,8 +17,8 @@ import { polledQueues } from '../domain/job-contract.ts';
 import { respondWhileStarting, createApp, type RequestHandler } from './app.ts';
 import type { Middleware } from './context.ts';
 import { closeServer, handleInOrder } from './http/connections.ts';
-import { createBulkReads } from '../studio/bulk/bulk-reads.ts';
-import { openUpdates, type Updates } from '../studio/executions/updates.ts';
+import { createBulkReads } from '../bulk/bulk-reads.ts';
+import { openUpdates, type Updates } from '../executions/updates.ts';
 
 interface ApiOptions {
   config: Config;

@@ -3,6 +3,7 @@ import { z } from 'zod';
 import {
   balance,
   insufficientCredits,
+  itemNotStarted,
   jobsMaxReached,
   keyLimitExceeded,
   type SettleResult,
@@ -70,6 +71,8 @@ export interface ChatReserve extends ReserveAmounts {
     requestId: string;
     metadata?: Record<string, string>;
   };
+  /** True for an item of a bulk job, which must still be started with this id. */
+  item?: true;
   /** Job whose row is inserted in the same transaction; absent if no workflow runs the chat. */
   job?: Reservation['job'];
 }
@@ -87,6 +90,7 @@ const chatReserveResult = z.discriminatedUnion('verdict', [
   keyLimitExceeded,
   jobsMaxReached,
   z.object({ verdict: z.literal('claim_lost') }),
+  itemNotStarted,
 ]);
 
 /** Settlement of a chat. */
@@ -118,9 +122,16 @@ export interface ChatSettle {
   /** Code of the error with which the chat failed. */
   errorCode?: ErrorCode;
   servedBy: ServedBy;
+  /** End of the chat's item of a bulk job, which is stored in the same transaction. */
+  item?: ChatItemEnd;
   /** End of the chat's job, which is stored in the same transaction. */
   job?: Settlement['job'];
 }
+
+/** Answer of an item of a bulk job, as JSON text, or its error. `waits`: the chat can be tried again. */
+export type ChatItemEnd =
+  | { answer: string }
+  | { error: { code: ErrorCode; message: string; waits?: true } };
 
 /** Model and provider that were called most recently for a chat. */
 export type ServedBy = { model: string; provider: string };
@@ -201,7 +212,7 @@ export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLed
     },
   });
   return {
-    reserve: ({ id, organizationId, ttlMs, chat, claim, job, priceRows = [], ...amounts }) =>
+    reserve: ({ id, organizationId, ttlMs, chat, claim, item, job, priceRows = [], ...amounts }) =>
       applyOperation(
         {
           verb: 'reserve',
@@ -212,6 +223,7 @@ export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLed
           ttlMs,
           chat,
           ...(claim && { claim: { ...claim } }),
+          ...(item && { item }),
           ...(job && { job: asJson(job) }),
         },
         chatReserveResult,

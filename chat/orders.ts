@@ -1,7 +1,7 @@
 /** Checks that models support a chat request, and builds its `ChatOrder`. */
 import { fieldError, GatewayError } from '../domain/errors.ts';
 import { formatReceived } from '../domain/field-messages.ts';
-import { authorizeModel, type Caller } from '../identity/access.ts';
+import { authorizeModel, type Caller, type RequestCaller } from '../identity/access.ts';
 import type { Outbound } from '../platform/outbound.ts';
 import type { Inputs } from '../storage/inputs/inputs.ts';
 import type { Storage } from '../storage/storage.ts';
@@ -51,15 +51,16 @@ interface Services {
 }
 
 /**
- * Returns the models of a request with their prices, without duplicates. The prices are read here only:
+ * Returns the models of a request with their prices of a time, by default now, without duplicates. The prices are read here only:
  * whatever is done with the order later has the same. Checks that each model supports the request
  * and that the API key may use it.
  * @throws GatewayError UNKNOWN_MODEL, FORBIDDEN, or the error for a feature that a model does not
  * support
  */
 export async function checkModels(
-  { caller, request }: IncomingChat,
+  { caller, request }: IncomingChat<RequestCaller>,
   { chatCatalog: catalog, outbound, priceBook }: Services,
+  pricedAtMs?: number,
 ): Promise<ChatOrder['models']> {
   const { model, fallbacks = [], body } = request;
   const { embedding } = body;
@@ -78,7 +79,7 @@ export async function checkModels(
     if (embedding) checkEmbedding(embedding, candidate);
     else checkInputLength(request, candidate);
   }
-  const prices = await priceBook.at(caller.organizationId);
+  const prices = await priceBook.at(caller.organizationId, pricedAtMs);
   const [first, ...rest] = models;
   return [setPrice(first, prices), ...rest.map((candidate) => setPrice(candidate, prices))];
 }

@@ -73,12 +73,30 @@ export interface BulkState {
   starts: BulkStart[];
   /** True if further items may start at once. */
   hasMore: boolean;
+  /** True if chats wait and may start; absent in results of workers that know no chats in bulk jobs. */
+  chatsMayStart?: boolean;
+  /** Number of running items that are chats. */
+  chatsRunning?: number;
   /** Number of items that this step could not start for a temporary reason. */
   postponed: number;
   /** Ids of the running jobs to cancel. */
   toCancel: string[];
   /** Subject of the webhook to deliver; null if there is none. */
   eventId: string | null;
+}
+
+/** Input of the activity that answers the chats of a bulk job. */
+export interface AnswerChatsInput {
+  bulkId: string;
+  organizationId: string;
+}
+
+/** Result of the activity that answers the chats of a bulk job. */
+export interface AnsweredChats {
+  /** Subjects of the webhooks to deliver. */
+  eventIds: string[];
+  /** Minimum time until chats are tried again; null if none was refused for a temporary reason. */
+  retryInMs: number | null;
 }
 
 /** Result of the workflow of a bulk job. */

@@ -75,6 +75,12 @@ export const jobsMaxReached = z.object({
   required: z.number(),
 });
 
+/** Schema of a rejection: the item of a bulk job was canceled or returned in the meantime. */
+export const itemNotStarted = z.object({
+  verdict: z.literal('item_not_started'),
+  required: z.number(),
+});
+
 /**
  * Schema of the result of a rejected reservation. Times are ISO 8601, measured with the database's
  * clock.
@@ -99,11 +105,7 @@ export const rejection = z.discriminatedUnion('verdict', [
     balance,
   }),
   jobsMaxReached,
-  z.object({
-    /** The job is that of an item of a bulk job that was canceled or returned in the meantime. */
-    verdict: z.literal('item_not_started'),
-    required: z.number(),
-  }),
+  itemNotStarted,
 ]);
 export type Rejection = z.infer<typeof rejection>;
 

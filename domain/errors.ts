@@ -60,6 +60,7 @@ export const errorTable = {
   METHOD_NOT_ALLOWED: permanent(405, 'Method not allowed.'),
   JOB_ARCHIVED: permanent(410, 'The job is old, and was archived: ask the operator for it.'),
   CHAT_ARCHIVED: permanent(410, 'The chat is old, and was archived: ask the operator for it.'),
+  ANSWER_DELETED: permanent(410, 'The answer was deleted because of its age.'),
   SHARE_ENDED: permanent(410, 'The share link has expired or was revoked.'),
   USAGE_ARCHIVED: permanent(410, 'The events are old, and were archived.'),
   MEDIA_DELETED: permanent(410, "The job's owner has deleted its media."),
@@ -201,6 +202,19 @@ export function fieldsError(
   message: string,
 ): GatewayError {
   return new GatewayError(code, message, { details: paths.map((path) => ({ path, message })) });
+}
+
+/** Returns an error whose paths are renamed. Returns errors of other kinds, and those without paths, unchanged. */
+export function renameFields(error: unknown, rename: (path: string) => string): unknown {
+  if (!(error instanceof GatewayError) || !error.details) return error;
+  const { code, body, retryAfterSeconds, providerCode, cause } = error;
+  const details = error.details.map(({ path, message }) => ({ path: rename(path), message }));
+  const [first] = error.details;
+  const message =
+    first && error.message.startsWith(`${first.path}:`)
+      ? rename(first.path) + error.message.slice(first.path.length)
+      : error.message;
+  return new GatewayError(code, message, { details, body, retryAfterSeconds, providerCode, cause });
 }
 
 /**

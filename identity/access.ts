@@ -71,9 +71,10 @@ export const scopes = [
 export type Scope = (typeof scopes)[number];
 /**
  * Scope that a request requires. `studio:*`: any scope with which Studio work is started, because
- * each step or item of the request requires its own; `any`: none.
+ * each step of the request requires its own; `bulk:*`: any scope that spends credits, because each item
+ * requires its own; `any`: none.
  */
-export type RequiredScope = Scope | 'studio:*' | 'any';
+export type RequiredScope = Scope | 'studio:*' | 'bulk:*' | 'any';
 
 const spendsCredits = (scope: Scope): boolean =>
   scope === 'chat' || (scope.startsWith('studio:') && scope !== 'studio:read');
@@ -81,9 +82,10 @@ const spendsCredits = (scope: Scope): boolean =>
 /** Returns whether a key with these scopes has the required scope. */
 export const hasScope = (owned: readonly Scope[], required: RequiredScope): boolean =>
   required === 'any' ||
-  owned.some((scope) =>
-    required === 'studio:*' ? scope !== 'chat' && spendsCredits(scope) : scope === required,
-  );
+  owned.some((scope) => {
+    if (required === 'bulk:*') return spendsCredits(scope);
+    return required === 'studio:*' ? scope !== 'chat' && spendsCredits(scope) : scope === required;
+  });
 
 /** Role of a user in an organization. */
 export const roleSchema = z.enum(['owner', 'admin', 'member', 'viewer']);
@@ -116,6 +118,9 @@ export interface Caller extends z.infer<typeof ownerSchema> {
   windows: Record<(typeof windowOwners)[number], RateWindow>;
   nowMs: number;
 }
+
+/** Caller of a request, without the state of its rate limits. */
+export type RequestCaller = Omit<Caller, 'windows' | 'nowMs'>;
 
 /**
  * Kinds of requests that have separate rate limits. `polls`: requests that read jobs; `console`:
@@ -307,7 +312,7 @@ export function authorize(
   if (!hasScope(caller.scopes, scope)) {
     throw new GatewayError('FORBIDDEN', `This key does not have the scope ${scope}.`);
   }
-  if (scope === 'studio:*' || spendsCredits(scope))
+  if (scope === 'studio:*' || scope === 'bulk:*' || spendsCredits(scope))
     throwIfViewer(caller, 'A viewer may not spend credits.');
 }
 

@@ -22,7 +22,7 @@ CREATE FUNCTION ledger_balance(a account) RETURNS json LANGUAGE sql STABLE RETUR
 -- Reserves credits.
 -- Properties of a Studio operation: {organizationId, id, kind, ttlMs, amount, job?}.
 -- Properties of a chat operation: {organizationId, id, kind, ttlMs, amountMin, amountExpected,
--- amountMax, freeDivisor, claim?, chat}. It reserves `amountMax`, but at most the free credits
+-- amountMax, freeDivisor, claim?, item?: true for an item of a bulk job, chat}. It reserves `amountMax`, but at most the free credits
 -- divided by `freeDivisor`, so that one chat leaves credits for others, and then at least
 -- `amountExpected`. It never reserves more than the free credits; with less than `amountMin`, it is
 -- rejected. Free credits are the available ones that the budget of the key allows to spend.
@@ -58,7 +58,7 @@ BEGIN
   ELSIF r.id IS NOT NULL THEN
     answer := json_build_object('verdict', 'reserved', 'repeated', true, 'state', r.state,
       'amount', price, 'createdAt', r.created_at, 'balance', ledger_balance(a));
-  ELSIF operation @? '$.job.plan ? (@.inBulk == true)' AND NOT bulk_claim(operation->>'id') THEN
+  ELSIF (operation @? '$.job.plan ? (@.inBulk == true)' OR operation ? 'item') AND NOT bulk_claim(operation->>'id') THEN
     answer := json_build_object('verdict', 'item_not_started', 'required', price);
   ELSIF key_limit = 0 OR key_used + price > key_limit THEN
     answer := (budget || jsonb_build_object('verdict', 'key_limit_exceeded', 'required', price))::json;
@@ -201,11 +201,11 @@ BEGIN
 END $$;
 
 -- Returns the answer that a reservation of this price would get now (decide_reserve).
-CREATE FUNCTION ledger_probe(organization text, api_key_id text, price bigint) RETURNS json
+CREATE FUNCTION ledger_probe(organization text, api_key_id text, price bigint, kind text DEFAULT 'studio') RETURNS json
 LANGUAGE sql AS $$
   SELECT (decide_reserve(a, NULL::reservation,
-    jsonb_build_object('kind', 'studio', 'amount', price, 'id', 'probe'),
-    budget_state(holder, clock_timestamp(), NULL), reached_jobs_limit(a, holder, NULL))).answer
+    jsonb_build_object('kind', kind, 'amount', price, 'id', 'probe'), budget_state(holder, clock_timestamp(), NULL),
+    CASE WHEN kind = 'studio' THEN reached_jobs_limit(a, holder, NULL) END)).answer
   FROM account a, api_key k JOIN api_key holder ON holder.id = coalesce(k.budget_of, k.id)
   WHERE a.organization_id = organization AND k.id = api_key_id
 $$;

@@ -1,7 +1,7 @@
 -- Writes the rows of Studio jobs, in the transaction of their ledger operations.
 
 -- Inserts a job for each reservation of a batch, and stores the end of the job of each settlement.
--- Notifies the API processes of both, and of rejected reservations (studio/executions/updates.ts).
+-- Notifies the API processes of both, and of rejected reservations (executions/updates.ts).
 CREATE FUNCTION ledger_write_jobs(operations jsonb, answers json[]) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
   IF operations @? '$[*] ? (@.verb == "reserve").job' THEN

@@ -106,6 +106,7 @@ BEGIN
     GROUP BY budget_id, day HAVING sum(spent) <> 0
     ON CONFLICT (budget_id, day) DO UPDATE SET spent = b.spent + excluded.spent;
   IF operations @? '$[*].job' THEN PERFORM ledger_write_jobs(operations, answers); END IF;
+  IF operations @? '$[*] ? (@.verb == "settle").item' THEN PERFORM bulk_end_chats(operations, answers); END IF;
   RETURN to_json(answers);
 END $$;
 

@@ -377,6 +377,8 @@ export const constantLimits = {
   CHAT_RESERVATION_TTL_MS: count(200, 86_400_000).default(60_000),
   /** Output tokens for which credits are reserved; tokens beyond them are charged too. */
   CHAT_EXPECTED_ANSWER_TOKENS: count(1, 1_000_000).default(4096),
+  /** Maximum number of chats of bulk jobs that a worker sends to a provider at the same time. */
+  BULK_CHATS_MAX: count(1, 65_000).default(128),
   /** Maximum number of connections per chat provider. */
   CHAT_CONNECTIONS_MAX: count(1, 65_000).default(1024),
   /** Interval at which the sweeper checks that the workflow of each open reservation exists. */

@@ -15,6 +15,7 @@ import {
   type Interceptor,
 } from 'slonik';
 import { defaults as driverDefaults } from 'pg';
+import type { Options } from 'p-retry';
 import { z } from 'zod';
 import { assert } from '../domain/errors.ts';
 import { withoutCorrelation, type Logger, correlation } from './logger.ts';
@@ -72,6 +73,14 @@ export function isDatabaseUnavailable(error: unknown): boolean {
   if (!(error instanceof Error)) return false;
   return hasCode(error, temporaryCodes) || lostConnection.test(error.message);
 }
+
+/** Retry options of database writes, which are retried while the database is unavailable. */
+export const databaseRetries = {
+  retries: Infinity,
+  minTimeout: 100,
+  maxTimeout: 2000,
+  shouldRetry: ({ error }) => isDatabaseUnavailable(error),
+} satisfies Options;
 
 export type { DatabasePool };
 

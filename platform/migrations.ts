@@ -19,7 +19,7 @@ const migrationsDirectory = new URL('./migrations/', import.meta.url);
 const root = new URL('../', import.meta.url);
 /** Glob pattern of the files that contain functions and views. */
 const functionFiles =
-  '{chat,identity,ledger,platform,providers,request-log,storage,studio,webhooks}/**/*.sql';
+  '{bulk,chat,identity,ledger,platform,providers,request-log,storage,studio,webhooks}/**/*.sql';
 /** SQL file. */
 export interface SqlSource {
   name: string;

@@ -1,7 +1,7 @@
 /**
  * Stores webhooks and their delivery attempts in the database. A webhook reports the start of a
  * job, that a step of a job awaits an approval, the end of a job, an event of a bulk job
- * (studio/bulk/), or an account notice (webhooks/notices.ts). The rows determine what is delivered;
+ * (bulk/), or an account notice (webhooks/notices.ts). The rows determine what is delivered;
  * workflows only wait between attempts.
  */
 import { sql } from 'slonik';

@@ -7,7 +7,7 @@
 import { Client } from '@temporalio/client';
 import { Command } from 'commander';
 import { z } from 'zod';
-import { hasRunningWorkflow } from '../studio/executions/workflow-state.ts';
+import { hasRunningWorkflow } from '../executions/workflow-state.ts';
 import {
   runAudit,
   violationsShownMax,

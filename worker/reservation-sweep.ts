@@ -11,7 +11,7 @@ import { errorTable } from '../domain/errors.ts';
 import { releaseLostJob } from '../studio/jobs/job-endings.ts';
 import type { Services } from '../process/services.ts';
 import { jobWorkflowId } from '../domain/job-contract.ts';
-import { missingGraceMs, sweepExecutions } from '../studio/executions/keeper.ts';
+import { missingGraceMs, sweepExecutions } from '../executions/keeper.ts';
 import type { Config } from '../platform/config.ts';
 import { command } from '../platform/database.ts';
 import { callTemporal } from '../platform/temporal.ts';

@@ -6,12 +6,12 @@ import type { Client } from '@temporalio/client';
 import type { WebhookRelay } from '../webhooks/relay.ts';
 import type { Services } from '../process/services.ts';
 import type { ActionRuns } from '../studio/jobs/action-runs.ts';
-import type { BulkWorkflows } from '../studio/bulk/bulk-execution.ts';
+import type { BulkWorkflows } from '../bulk/bulk-execution.ts';
 import type { IsolationReport } from '../platform/background.ts';
 import type { Config } from '../platform/config.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
-import { resetFailingWorkflows } from '../studio/executions/failing-workflows.ts';
-import { missingGraceMs } from '../studio/executions/keeper.ts';
+import { resetFailingWorkflows } from '../executions/failing-workflows.ts';
+import { missingGraceMs } from '../executions/keeper.ts';
 import { sweepReservations } from './reservation-sweep.ts';
 
 interface SweeperDeps {

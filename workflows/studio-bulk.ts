@@ -29,6 +29,7 @@ import {
   type BulkStart,
   type BulkState,
   type AdvanceInput,
+  type AnsweredChats,
 } from '../domain/bulk-contract.ts';
 import {
   jobWorkflowId,
@@ -66,6 +67,13 @@ interface BulkRun {
   cancelRequested: boolean;
   /** Number of steps in a row after which nothing had changed. */
   idleSteps: number;
+  /** True while an activity answers the items that are chats. */
+  isAnswering: boolean;
+  /** Time before which no chat is tried again, because a provider was busy. */
+  chatsAtMs: number;
+  /** Number of activities in a row that ended because chats could not be answered at that time. */
+  busyPortions: number;
+  eventIds: string[];
   /** True if the run began before `advance` became an ordinary activity. */
   advancesLocally: boolean;
 }
@@ -81,6 +89,10 @@ export async function studioBulk(input: BulkInput): Promise<BulkOutcome> {
     changes: 0,
     cancelRequested: false,
     idleSteps: 0,
+    isAnswering: false,
+    chatsAtMs: 0,
+    busyPortions: 0,
+    eventIds: [],
     advancesLocally: !patched('advance-as-an-activity'),
   };
   setHandler(itemWaits, ({ jobId, awaits }) => {
@@ -107,15 +119,16 @@ async function runBulk(run: BulkRun): Promise<BulkOutcome> {
     showState(state);
     await Promise.all(state.starts.map((start) => startJob(run, start)));
     await cancelJobs(run, state);
-    if (state.eventId !== null) await deliverWebhook({ ...input, subjectId: state.eventId });
+    await deliverEvents(run, state);
     const isUnchanged = run.changes === changes;
-    if (state.done && isUnchanged) return endBulk(state);
+    if (state.done && isUnchanged && !run.isAnswering) return endBulk(state);
     const { historyLength, historySize } = workflowInfo();
     const isLong = historyLength > historyLengthMax || historySize > historyBytesMax;
     // A further run would know neither the rejections nor the cancellation.
-    if (isLong && run.rejected.length === 0 && !run.cancelRequested) {
+    if (isLong && run.rejected.length === 0 && !run.cancelRequested && !run.isAnswering) {
       await continueAsNew<typeof studioBulk>(input);
     }
+    if (state.chatsMayStart && !isLong && Date.now() >= run.chatsAtMs) answerChats(run);
     if (!isUnchanged) run.idleSteps = 0;
     // After a rejection, the balance has to change before a further start makes sense.
     if ((state.hasMore && rejected.length === 0) || !isUnchanged) continue;
@@ -193,6 +206,38 @@ async function startJob(run: BulkRun, { plan, ...description }: BulkStart): Prom
   }
 }
 
+/** Delivers the webhooks of the events that this step and earlier activities have recorded. */
+async function deliverEvents(run: BulkRun, { eventId }: BulkState): Promise<void> {
+  const eventIds = [...run.eventIds.splice(0), ...(eventId === null ? [] : [eventId])];
+  for (const subjectId of eventIds) await deliverWebhook({ ...run.input, subjectId });
+}
+
+/** Starts the activity that answers the waiting chats, unless it runs. Its end is a reason to read the rows. */
+function answerChats(run: BulkRun): void {
+  if (run.isAnswering) return;
+  const { input } = run;
+  const { bulkId, organizationId } = input;
+  run.isAnswering = true;
+  const answering = proxyActivities<Pick<Activities, 'answerItems'>>({
+    // The activity claims chats for some minutes, and awaits the longest answer.
+    startToCloseTimeout: '2 hours',
+    scheduleToCloseTimeout: '7 days',
+    heartbeatTimeout: '15s',
+    retry: { initialInterval: '500ms', backoffCoefficient: 2, maximumInterval: '20s' },
+    priority: { fairnessKey: input.organizationId, priorityKey: 4 },
+    summary: 'chats',
+  }).answerItems({ bulkId, organizationId });
+  const end = ({ eventIds, retryInMs }: AnsweredChats): void => {
+    run.eventIds.push(...eventIds);
+    run.busyPortions = retryInMs === null ? 0 : run.busyPortions + 1;
+    const delayMs = Math.min(1000 * 2 ** Math.min(run.busyPortions - 1, 5), readAgainMaxMs);
+    run.chatsAtMs = retryInMs === null ? 0 : Date.now() + Math.max(retryInMs, delayMs);
+    run.isAnswering = false;
+    run.changes += 1;
+  };
+  void answering.then(end, () => end({ eventIds: [], retryInMs: readAgainMaxMs }));
+}
+
 /** Returns the ids of the jobs whose end this run awaits, without those that await an approval. */
 const listBusy = ({ live, awaiting }: BulkRun): string[] =>
   [...live].filter((jobId) => !awaiting.has(jobId));
@@ -215,9 +260,16 @@ async function cancelJobs({ canceled }: BulkRun, { toCancel }: BulkState): Promi
 
 /** Calculates the longest time until the rows are read again, in milliseconds. */
 function calculateWaitMs(run: BulkRun, state: BulkState): number {
+  const rowsMs = calculateRowsMs(run, state);
+  if (!state.chatsMayStart || run.isAnswering) return rowsMs;
+  return Math.min(rowsMs, Math.max(1, run.chatsAtMs - Date.now()));
+}
+
+function calculateRowsMs(run: BulkRun, state: BulkState): number {
   const { input, idleSteps } = run;
   const { status, stopReason, resumeInMs, postponed } = state;
-  const busy = state.running - (state.awaiting ?? 0);
+  const answering = run.isAnswering ? (state.chatsRunning ?? 0) : 0;
+  const busy = state.running - (state.awaiting ?? 0) - answering;
   if (busy > listBusy(run).length || state.hasMore || postponed > 0) {
     return Math.min(1000 * 2 ** Math.min(idleSteps, 5), readAgainMaxMs);
   }

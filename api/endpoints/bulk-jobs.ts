@@ -6,21 +6,21 @@ import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
 import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
 import { GatewayError, type ErrorCode } from '../../domain/errors.ts';
-import { acceptBulk, bulkOptions, checkItems } from '../../studio/bulk/bulk-intake.ts';
+import { acceptBulk, bulkOptions, checkItems } from '../../bulk/bulk-intake.ts';
 import {
   bulkDecisionRequest,
   bulkDecisionsSchema,
   decideItems,
-} from '../../studio/bulk/bulk-decisions.ts';
-import { commandBulk, type BulkCommand } from '../../studio/bulk/bulk-commands.ts';
-import type { BulkRecord } from '../../studio/bulk/bulk-reads.ts';
+} from '../../bulk/bulk-decisions.ts';
+import { commandBulk, type BulkCommand } from '../../bulk/bulk-commands.ts';
+import type { BulkRecord } from '../../bulk/bulk-reads.ts';
 import {
   bulkItemSchema,
   bulkResultSchema,
   bulkSchema,
   bulkStatus,
   itemState,
-} from '../../studio/bulk/bulk-view.ts';
+} from '../../bulk/bulk-view.ts';
 import type { Composition } from '../composition.ts';
 import { csvFields, formatCsvHeader } from '../http/csv.ts';
 import { idempotencyHeader, parsePreferredWaitMs } from '../http/request-headers.ts';
@@ -170,8 +170,8 @@ async function* writeResults(
 export const bulkJobs = defineSection('Bulk jobs', {
   startBulk: defineEndpoint({
     route: `POST ${path}`,
-    scope: 'studio:*',
-    summary: 'Start a bulk job: up to 10,000 Studio requests with a budget',
+    scope: 'bulk:*',
+    summary: 'Start a bulk job: up to 10,000 requests with a budget',
     description: `All items are checked and priced first; with any invalid item, nothing is started. Credits are reserved only for running items. ${bodyDescription}`,
     request: { headers: idempotencyHeader, query: z.strictObject({}), content },
     response: z.unknown(),
@@ -205,7 +205,7 @@ export const bulkJobs = defineSection('Bulk jobs', {
 
   estimateBulk: defineEndpoint({
     route: `POST ${path}/estimate`,
-    scope: 'studio:*',
+    scope: 'bulk:*',
     summary: 'Estimate the price of a bulk job',
     description: `Accepts the same body, and checks and prices all items. Nothing is started. ${bodyDescription}`,
     request: { content },

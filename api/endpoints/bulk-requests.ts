@@ -13,8 +13,8 @@ import {
   type BulkOptions,
   type BulkSubmission,
   type ReceivedItem,
-} from '../../studio/bulk/bulk-intake.ts';
-import { itemSchema, type ItemDefaults } from '../../studio/bulk/bulk-items.ts';
+} from '../../bulk/bulk-intake.ts';
+import { itemSchema, type ItemDefaults } from '../../bulk/bulk-items.ts';
 import { recipeFields, type Recipes } from '../../studio/requests/recipe-versions.ts';
 import { parseWebhookUrl } from '../../studio/requests/webhook-fields.ts';
 import type { Composition } from '../composition.ts';

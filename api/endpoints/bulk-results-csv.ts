@@ -1,6 +1,6 @@
 /** Renders the results of bulk jobs as CSV. */
 import { isRecord } from '../../domain/json.ts';
-import type { BulkResult } from '../../studio/bulk/bulk-view.ts';
+import type { BulkResult } from '../../bulk/bulk-view.ts';
 import { escapeFormula, formatCsvRow } from '../http/csv.ts';
 
 /** Columns of the results. */
@@ -16,11 +16,16 @@ export const resultColumns = [
   'urls',
   'data',
   'cursor',
+  'chatId',
+  'text',
+  'inputTokens',
+  'outputTokens',
 ];
 
 /** Formats a result as a row. Its id stays as the caller has sent it: no id is a formula. */
 export function formatResultRow(result: BulkResult): string {
   const { index, id, round, jobId, status, credits, error, data, cursor } = result;
+  const { chatId, text, tokens } = result;
   const failure = [error?.code, error && escapeFormula(error.message)];
   const files = [data && listUrls(data).join(' '), data && JSON.stringify(data)];
   return formatCsvRow([
@@ -33,6 +38,10 @@ export function formatResultRow(result: BulkResult): string {
     ...failure,
     ...files,
     Number(cursor),
+    chatId,
+    text === null ? null : escapeFormula(text),
+    tokens?.input,
+    tokens?.output,
   ]);
 }
 

@@ -1,6 +1,6 @@
 /** Endpoints that stream the events of one job, or of all jobs of an organization. */
 import { z } from 'zod';
-import { rowsPerReadMax } from '../../studio/executions/feed.ts';
+import { rowsPerReadMax } from '../../executions/feed.ts';
 import { respondWithEvents } from '../http/event-stream.ts';
 import { defineEndpoint, rawResponse, defineSection } from './endpoint.ts';
 import { findJob, jobPath as path, jobRequest as request } from './studio-jobs.ts';

@@ -40,7 +40,7 @@ const ownFields = ['recipe', 'webhookUrl', 'webhookEvents'];
 /** Checks that a key may make the requests of a recipe. @throws GatewayError FORBIDDEN */
 function authorizeUse(caller: Caller, use: string): void {
   const capability = findByUse(jobKinds, use);
-  authorize(caller, capability ? getRequiredScope(capability) : 'studio:*');
+  authorize(caller, capability ? getRequiredScope(capability) : 'bulk:*');
 }
 
 /**

@@ -5,7 +5,7 @@
 import type { ServerResponse } from 'node:http';
 import { PassThrough } from 'node:stream';
 import type { Caller } from '../../identity/access.ts';
-import type { Feed } from '../../studio/executions/feed.ts';
+import type { Feed } from '../../executions/feed.ts';
 import type { Context } from '../context.ts';
 import { unbuffered } from './kept-answer.ts';
 

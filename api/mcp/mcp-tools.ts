@@ -236,12 +236,12 @@ const startBulk: McpTool = {
     name: 'startBulk',
     title: 'Start a bulk job',
     description:
-      'Start many Studio requests as one bulk job with a budget: items with `use` (such as image/generate) and `body`. ' +
+      'Start many requests as one bulk job with a budget: items with `use` (such as image/generate or chat) and `body`. ' +
       'Set `maxCredits`. Call getBulk to follow it.',
     inputSchema: toInputSchema(bulkBody),
     annotations: { readOnlyHint: false, destructiveHint: false, openWorldHint: true },
   },
-  scope: 'studio:*',
+  scope: 'bulk:*',
   toApiRequest: (input) => ({ method: 'POST', path: '/api/v1/studio/bulk', body: input }),
 };
 

@@ -138,9 +138,10 @@ const accessTexts = new Map<EndpointDescription['scope'], string>([
   ['admin', ''],
   ['open', 'No key required.'],
   ['any', 'Any key may call this endpoint.'],
+  ['studio:*', 'Scope: `studio:image`, `studio:video` or `studio:audio`, as each step requires.'],
   [
-    'studio:*',
-    'Scope: `studio:image`, `studio:video` or `studio:audio`, as each step or item requires.',
+    'bulk:*',
+    'Scope: `chat`, `studio:image`, `studio:video` or `studio:audio`, as each item requires.',
   ],
 ]);
 

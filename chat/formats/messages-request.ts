@@ -361,3 +361,21 @@ function convertToolChoice(
   if (choice.type === 'tool') return { type: 'function', function: { name: choice.name } };
   return choice.type;
 }
+
+/** Field names in the Messages API, keyed by the field name in the internal chat request. */
+const messagesNames: Readonly<Record<string, string>> = {
+  user: 'metadata.user_id',
+  stop: 'stop_sequences',
+  reasoning_effort: 'output_config.effort',
+  response_format: 'output_config.format',
+};
+
+/** Returns the Messages API name of a field. */
+export function toMessagesName(path: string): string {
+  return (
+    messagesNames[path] ??
+    path
+      .replace(/\.(?:image_url\.url|file\.file_(?:data|url))$/, '.source')
+      .replace(/\.file_id$/, '.source.file_id')
+  );
+}

@@ -226,3 +226,20 @@ function convertToolChoice(
   const callable = allowed.filter(({ name }) => !ignoredTools.has(name));
   return selectAllowedTools(tools, choice.mode, callable);
 }
+
+/** Field names in the Responses API, keyed by the field name in the internal chat request. */
+const responsesNames: Readonly<Record<string, string>> = {
+  max_tokens: 'max_output_tokens',
+  reasoning_effort: 'reasoning.effort',
+  response_format: 'text.format',
+  verbosity: 'text.verbosity',
+};
+
+/** Returns the Responses API name of a field. */
+export function toResponsesName(path: string): string {
+  if (path === 'messages') return 'input';
+  return (
+    responsesNames[path] ??
+    path.replace(/\.image_url\.url$/, '.image_url').replace(/\.file\.(file_\w+)$/, '.$1')
+  );
+}

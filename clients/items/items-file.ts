@@ -43,6 +43,21 @@ interface ReadOptions {
   otherEncoding?: string | undefined;
 }
 
+/** Description of the API (OpenAPI), in which tables find the schemas of chats. */
+export interface ApiDescription {
+  paths: Record<
+    string,
+    { post?: { requestBody?: { content: Record<string, { schema?: RequestSchema }> } } }
+  >;
+}
+
+/** Lists the schemas of the requests outside Studio, keyed by the path after `/api/v1/`, the `use` of a chat. */
+export const listChatSchemas = ({ paths }: ApiDescription): [string, RequestSchema][] =>
+  Object.entries(paths).flatMap(([path, { post }]) => {
+    const schema = post?.requestBody?.content['application/json']?.schema;
+    return schema && !path.includes('/studio/') ? [[path.replace('/api/v1/', ''), schema]] : [];
+  });
+
 /** Reads a file. @throws UnreadableFileError, and the errors of `readSchemas` */
 export async function readItemsFile(
   bytes: Uint8Array,

@@ -1,4 +1,4 @@
-/** Bulk jobs: thousands of Studio requests with one budget (docs/bulk.md). */
+/** Bulk jobs: thousands of requests with one budget (docs/bulk.md). */
 import type {
   CallOptions,
   Capability,
@@ -10,21 +10,34 @@ import type {
 import { idempotencyHeader, parseBody, type Connection } from './connection.ts';
 import { StudioError } from './errors.ts';
 import { readLines } from './event-stream.ts';
-import type { components } from './schema.ts';
+import type { components, paths } from './schema.ts';
 import { sleep } from './transport.ts';
 
 type Schemas = components['schemas'];
 
-/** Capability that an item can use. */
-type ItemCapability = Capability & NonNullable<Schemas['StartBulkRequest']['items'][number]['use']>;
+/** Capability or chat endpoint that an item can use. */
+type ItemUse = NonNullable<Schemas['StartBulkRequest']['items'][number]['use']>;
+type ChatUse = Exclude<ItemUse, Capability>;
+type ChatOperation<U extends ChatUse> = paths[`/api/v1/${U}`]['post'];
 
-/** Item of a bulk job: a request to a capability. */
-export type BulkItem<C extends ItemCapability = ItemCapability> = C extends ItemCapability
+type ItemInput<U extends ItemUse> = U extends Capability
+  ? Input<U>
+  : U extends ChatUse
+    ? ChatOperation<U>['requestBody']['content']['application/json']
+    : never;
+type ItemResult<U extends ItemUse> = U extends Capability
+  ? Result<U>
+  : U extends ChatUse
+    ? ChatOperation<U>['responses'][200]['content']['application/json']
+    : never;
+
+/** Item of a bulk job: a request to a capability or to a chat endpoint. */
+export type BulkItem<C extends ItemUse = ItemUse> = C extends ItemUse
   ? {
       /** Id of your own, unique in the bulk job; its result contains it. */
       id?: string;
       use: C;
-      body: Input<C>;
+      body: ItemInput<C>;
     }
   : never;
 
@@ -37,12 +50,12 @@ export type BulkJob = Schemas['BulkJob'] & {
 };
 
 /** Result of an item; `data` is set if its status is `completed`. */
-export type BulkResult<C extends ItemCapability = ItemCapability> = Omit<
+export type BulkResult<C extends ItemUse = ItemUse> = Omit<
   Schemas['BulkResult'],
   'status' | 'data'
 > &
   (
-    | { status: 'completed'; data: Result<C> | null }
+    | { status: 'completed'; data: ItemResult<C> | null }
     | { status: Exclude<Schemas['BulkResult']['status'], 'completed'>; data: null }
   );
 
@@ -50,9 +63,9 @@ export type BulkResult<C extends ItemCapability = ItemCapability> = Omit<
 export type BulkItems<Item extends BulkItem> = Iterable<Item> | AsyncIterable<Item>;
 
 /** Reference to a bulk job; `C` determines the type of its results. */
-export interface BulkTicket<C extends ItemCapability = ItemCapability> {
+export interface BulkTicket<C extends ItemUse = ItemUse> {
   bulkId: string;
-  /** Capabilities of the items, only for the type checker: the field is never set at run time. */
+  /** Endpoints of the items, only for the type checker: the field is never set at run time. */
   readonly capability?: C;
 }
 
@@ -149,7 +162,7 @@ export class BulkJobs {
    * Yields the results of the items that have ended, in the order of their ends. With the `cursor` of
    * a result, only those after it.
    */
-  async *results<C extends ItemCapability>(
+  async *results<C extends ItemUse>(
     { bulkId }: BulkTicket<C>,
     { signal, cursor = '0' }: SignalOption & { cursor?: string | undefined } = {},
   ): AsyncGenerator<BulkResult<C>, void, undefined> {

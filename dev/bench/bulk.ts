@@ -12,13 +12,14 @@ import { startServers, type Servers } from './servers.ts';
 import type { Stops } from './stops.ts';
 
 /** Loads of the benchmark. */
-export const bulkLoads = ['acceptance', 'neighbor', 'pipelines', 'items'];
+export const bulkLoads = ['acceptance', 'neighbor', 'pipelines', 'items', 'chats'];
 
 /** Options of `bench bulk`. */
 export interface BulkOptions {
   loads: string[];
-  /** Number of items that run, that are only accepted, and that wait beside the jobs of a neighbor. */
+  /** Number of pictures that run, of short chats that run, of items that are only accepted, and that wait beside the jobs of a neighbor. */
   items: number;
+  chats: number;
   accepted: number;
   waiting: number;
   /** Number of pipelines, and of a neighbor's jobs. */
@@ -45,6 +46,7 @@ export async function planBulk(
     neighbor: options.jobs,
     pipelines: options.pipelines,
     items: options.items,
+    chats: options.chats,
   };
   return {
     variants: ['bulk', 'single'].map((name) => ({
@@ -165,7 +167,7 @@ async function send<Data>(
 }
 
 const jobAccepted = z.object({ jobId: z.string() });
-const picture = z.object({ images: z.tuple([z.object({ url: z.string() })]) });
+const pictures = z.object({ images: z.tuple([z.object({ url: z.string() })]) });
 const edited = z.object({ url: z.string() });
 const jobState = z.object({ done: z.boolean(), status: z.string(), result: z.unknown() });
 const bulkState = z.object({
@@ -176,12 +178,18 @@ const bulkState = z.object({
 
 const millisecondsSince = (startedAt: number): number => performance.now() - startedAt;
 
-/** Starts a bulk job of pictures. Returns its id and the time until it was accepted. */
-async function startBulk({ owner, options }: Bench, count: number) {
+type Item = (index: number) => { use: string; body: object };
+const picture: Item = (index) => ({
+  use: 'image/generate',
+  body: { prompt: `a lighthouse, number ${index}` },
+});
+const shortChat = { model: 'gpt-5-nano', messages: [{ role: 'user', content: 'ping' }] };
+const chat: Item = () => ({ use: 'chat', body: { ...shortChat, max_tokens: 100 } });
+
+/** Starts a bulk job. Returns its id and the time until it was accepted. */
+async function startBulk({ owner, options }: Bench, count: number, item = picture) {
   const { concurrency } = options;
-  const lines = Array.from({ length: count }, (_, index) =>
-    JSON.stringify({ use: 'image/generate', body: { prompt: `a lighthouse, number ${index}` } }),
-  );
+  const lines = Array.from({ length: count }, (_, index) => JSON.stringify(item(index)));
   const body = [JSON.stringify({ options: { concurrency } }), ...lines].join('\n');
   const startedAt = performance.now();
   const { bulkId } = await send(owner, ['/studio/bulk', body], bulkState);
@@ -226,11 +234,10 @@ async function runJobs(
 
 /** Runs chats of the neighbor, one after the other, until `isOver` returns true. */
 async function runChats({ neighbor }: Bench, isOver: () => boolean): Promise<LoadResult> {
-  const body = { model: 'gpt-5-nano', messages: [{ role: 'user', content: 'ping' }] };
   const timesMs: number[] = [];
   while (!isOver()) {
     const startedAt = performance.now();
-    await send(neighbor, ['/chat', body], z.unknown());
+    await send(neighbor, ['/chat', shortChat], z.unknown());
     timesMs.push(millisecondsSince(startedAt));
   }
   return { timesMs: { total: timesMs }, failures: 0, firstFailure: null };
@@ -295,16 +302,20 @@ const bulkRuns: Record<string, Run> = {
       },
       { count, callers: pipelineCallers },
     ),
-  async items(bench, count) {
-    const { bulkId, acceptanceMs } = await startBulk(bench, count);
-    const { counts } = await untilBulkEnded(bench, bulkId);
-    return {
-      timesMs: { total: await bench.readItemTimes(bulkId), acceptance: [acceptanceMs] },
-      failures: count - counts.completed,
-      firstFailure: counts.completed < count ? `${counts.failed} items failed` : null,
-    };
-  },
+  items: (bench, count) => runItems(bench, count, picture),
+  chats: (bench, count) => runItems(bench, count, chat),
 };
+
+/** Runs a bulk job to its end. */
+async function runItems(bench: Bench, count: number, item: Item): Promise<LoadResult> {
+  const { bulkId, acceptanceMs } = await startBulk(bench, count, item);
+  const { counts } = await untilBulkEnded(bench, bulkId);
+  return {
+    timesMs: { total: await bench.readItemTimes(bulkId), acceptance: [acceptanceMs] },
+    failures: count - counts.completed,
+    firstFailure: counts.completed < count ? `${counts.failed} items failed` : null,
+  };
+}
 
 /** Duration of the chats without a bulk job, in milliseconds. */
 const chatsMs = 5000;
@@ -319,7 +330,7 @@ const singleRuns: Record<string, Run> = {
     runJobs(
       async (turn) => {
         const art = await runPolled(owner, '/studio/image/generate', { prompt: prompt(turn) });
-        const [{ url }] = picture.parse(art).images;
+        const [{ url }] = pictures.parse(art).images;
         const large = edited.parse(
           await runPolled(owner, '/studio/image/upscale', { imageUrl: url }),
         );
@@ -333,6 +344,13 @@ const singleRuns: Record<string, Run> = {
         const body = { prompt: prompt(turn), async: true };
         const { jobId } = await send(owner, ['/studio/image/generate', body], jobAccepted);
         await untilEnded(jobId);
+      },
+      { count, callers: options.concurrency },
+    ),
+  chats: ({ owner, options }, count) =>
+    runJobs(
+      async () => {
+        await send(owner, ['/chat', { ...shortChat, max_tokens: 100 }], z.unknown());
       },
       { count, callers: options.concurrency },
     ),

@@ -116,6 +116,7 @@ addCounted(
     bulkLoads,
   )
   .option('--items <n>', 'number of pictures that run', number, 1000)
+  .option('--chats <n>', 'number of short chats that run', number, 1000)
   .option('--accepted <n>', 'number of items of the bulk job that is only accepted', number, 10_000)
   .option('--waiting <n>', "number of items beside the other organization's jobs", number, 2000)
   .option('--jobs <n>', 'number of jobs of the other organization', number, 30)

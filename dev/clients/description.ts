@@ -3,6 +3,7 @@ import { isDeepStrictEqual } from 'node:util';
 import { assert } from '../../domain/errors.ts';
 import { createDescriptions } from '../../api/openapi/document.ts';
 import { endpoints } from '../../api/endpoints/index.ts';
+import { chatUses } from '../../chat/item-chats.ts';
 
 interface Schema {
   $ref?: string;
@@ -41,16 +42,23 @@ export interface Capability {
   result: string;
 }
 
-const studioPath = '/api/v1/studio/';
+const apiPath = '/api/v1/';
+const studioPath = `${apiPath}studio/`;
 const values = { baseUrl: 'http://127.0.0.1:4000', prices: [] };
 
 /**
  * Builds the description of the callers' API from the list of endpoints. It has no error responses, because clients throw all
  * errors in one format. Each body has a named schema.
  */
-export function describeForClients(): { description: Description; capabilities: Capability[] } {
+export function describeForClients(): {
+  description: Description;
+  capabilities: Capability[];
+  /** Chat endpoints that an item of a bulk job may use. */
+  chats: Capability[];
+} {
   const description: Description = JSON.parse(createDescriptions(values, endpoints).callers);
   const capabilities: Capability[] = [];
+  const chats: Capability[] = [];
   for (const [path, methods] of Object.entries(description.paths)) {
     for (const endpoint of Object.values(methods)) {
       removeErrorResponses(endpoint);
@@ -58,6 +66,11 @@ export function describeForClients(): { description: Description; capabilities: 
       // The clients have a method of their own for jobs that continue another.
       if (path.startsWith(studioPath) && createsJobs(endpoint) && !path.includes('{'))
         capabilities.push(describeCapability(path, endpoint, description));
+      const use = path.slice(apiPath.length);
+      if (chatUses.has(use) && endpoint.requestBody) {
+        const name = schemaName(endpoint);
+        chats.push({ name: use, request: `${name}Request`, result: `${name}Answer` });
+      }
     }
   }
   const names = capabilities.map(({ name }) => name);
@@ -66,7 +79,7 @@ export function describeForClients(): { description: Description; capabilities: 
   schemas['JobFields'] = omitProperties(schemas['JobOutput'], ['result']);
   schemas['BulkResultFields'] = omitProperties(schemas['BulkResult'], ['data']);
   schemas['BulkOptions'] = omitProperties(schemas['StartBulkRequest'], ['items', 'defaults']);
-  return { description, capabilities };
+  return { description, capabilities, chats };
 }
 
 /**

@@ -35,7 +35,8 @@ const asyncModules = {
 
 /** Writes the files in `generatedFiles` below a folder. */
 export async function generateClients(into: string): Promise<void> {
-  const { description, capabilities } = describeForClients();
+  const { description, capabilities, chats } = describeForClients();
+  const uses = [...capabilities, ...chats];
   const directory = await mkdtemp(join(tmpdir(), 'clients-'));
   try {
     const openapi = join(directory, 'openapi.json');
@@ -46,7 +47,7 @@ export async function generateClients(into: string): Promise<void> {
       await mkdir(dirname(join(into, file)), { recursive: true });
     }
     const { schemas } = description.components;
-    Object.assign(schemas, bulkItemSchemas(capabilities));
+    Object.assign(schemas, bulkItemSchemas(uses));
     for (const [name, schema] of Object.entries(schemas)) setUnionTitles(schema, name);
     const titledOpenapi = join(directory, 'titled-openapi.json');
     await writeFile(titledOpenapi, JSON.stringify(description));
@@ -60,7 +61,7 @@ export async function generateClients(into: string): Promise<void> {
   }
   const written = [
     [generatedFiles.asyncRuns, generatedFiles.runs, asyncRuns(capabilities)],
-    [generatedFiles.asyncBulkRuns, generatedFiles.bulkRuns, asyncBulkRuns(capabilities)],
+    [generatedFiles.asyncBulkRuns, generatedFiles.bulkRuns, asyncBulkRuns(uses)],
   ] as const;
   for (const [asynchronous, synchronous, source] of written) {
     await writeFile(join(into, asynchronous), header + source);

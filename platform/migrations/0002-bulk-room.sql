@@ -1,4 +1,4 @@
--- Bytes of bulk jobs that count toward the storage quota of their organization (studio/bulk/bulk-room.sql).
+-- Bytes of bulk jobs that count toward the storage quota of their organization (bulk/bulk-room.sql).
 
 ALTER TABLE bulk ADD COLUMN stored_bytes bigint NOT NULL DEFAULT 0;
 ALTER TABLE bulk_item ADD COLUMN stored_bytes integer NOT NULL DEFAULT 0;

@@ -21,7 +21,7 @@ import { command, type DatabasePool } from '../../platform/database.ts';
 import type { Logger } from '../../platform/logger.ts';
 import { actionRunKey, type JobActionRequest, type JobActions } from './job-actions.ts';
 import { buildConditions, type JobFilter, type JobOverview } from './job-reads.ts';
-import { startExecution, sweepExecutions } from '../executions/keeper.ts';
+import { startExecution, sweepExecutions } from '../../executions/keeper.ts';
 
 /** Conditions of the jobs that an action can change. Jobs that are named by id need not fulfil them. */
 const applicable = {

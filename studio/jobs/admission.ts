@@ -14,7 +14,7 @@ import { GatewayError } from '../../domain/errors.ts';
 import { correlate } from '../../platform/logger.ts';
 import { createShares } from '../../platform/shares.ts';
 import type { HeldClaim } from '../../ledger/claims.ts';
-import type { Subscription, Updates } from '../executions/updates.ts';
+import type { Subscription, Updates } from '../../executions/updates.ts';
 import { readOutcome, startWorkflow } from './job-execution.ts';
 
 interface AdmissionDeps {

@@ -2,10 +2,10 @@
 import type { Client } from '@temporalio/client';
 import type { JobRecord, JobOverview } from './job-reads.ts';
 import { GatewayError, errorTable } from '../../domain/errors.ts';
-import type { Waits } from '../executions/updates.ts';
+import type { Waits } from '../../executions/updates.ts';
 import { buildRelease, type Ledger } from '../../ledger/ledger.ts';
 import type { CallChecker, CallFinding } from './status-checks.ts';
-import { hasRunningWorkflow } from '../executions/workflow-state.ts';
+import { hasRunningWorkflow } from '../../executions/workflow-state.ts';
 import type { SettleResult } from '../../domain/credits.ts';
 import type { Config } from '../../platform/config.ts';
 import { requestCancel, startWorkflow } from './job-execution.ts';

@@ -11,8 +11,8 @@ import {
 import type { JobPlan } from '../../domain/job-plan.ts';
 import type { Config } from '../../platform/config.ts';
 import { callTemporal } from '../../platform/temporal.ts';
-import type { FollowedKind } from '../executions/feed.ts';
-import { requestOf, startExecution } from '../executions/keeper.ts';
+import type { FollowedKind } from '../../executions/feed.ts';
+import { requestOf, startExecution } from '../../executions/keeper.ts';
 import type { JobReads, JobRecord } from './job-reads.ts';
 import type { JobView } from './job-view.ts';
 

@@ -9,7 +9,7 @@ import type { JobCall } from './job-calls.ts';
 import type { JobRecord, JobCaller } from './job-reads.ts';
 import { describeOutputs, describeSettlement } from './job-statement.ts';
 import type { WebhookRecord, WebhookAttempt } from '../../webhooks/webhooks.ts';
-import type { WorkflowState } from '../executions/workflow-state.ts';
+import type { WorkflowState } from '../../executions/workflow-state.ts';
 import { formatCredits } from '../../domain/credits.ts';
 import type { ActionRecord } from '../../identity/operators.ts';
 

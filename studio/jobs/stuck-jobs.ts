@@ -8,7 +8,7 @@ import {
   describeFailures,
   readWorkflow,
   type WorkflowState,
-} from '../executions/workflow-state.ts';
+} from '../../executions/workflow-state.ts';
 import { createReadCalls, describeCall, type JobCall } from './job-calls.ts';
 
 /** Schema of an open reservation. */

@@ -37,7 +37,7 @@ import { plainTextSchema } from '../../identity/keys.ts';
 import { findByUse, getRequiredScope } from '../capabilities/capability.ts';
 import { capabilities } from '../capabilities/capability-registry.ts';
 import { fitsIntoPlan, stepBody, tooLongForPlan } from '../capabilities/request-fields.ts';
-import { requestOf } from '../executions/keeper.ts';
+import { requestOf } from '../../executions/keeper.ts';
 import { loadDocuments, type JobOverview, type JobReads } from '../jobs/job-reads.ts';
 import {
   findApproval,

@@ -11,7 +11,7 @@ import type { Webhooks } from '../../webhooks/webhooks.ts';
 import { respondsWith202 } from '../capabilities/capability.ts';
 import type { Admission } from '../jobs/admission.ts';
 import type { JobRecord } from '../jobs/job-reads.ts';
-import type { Subscription, Waits } from '../executions/updates.ts';
+import type { Subscription, Waits } from '../../executions/updates.ts';
 import type { PricingServices } from './estimates.ts';
 import { completePlan } from './planner.ts';
 import { storeWebhooks } from './webhook-fields.ts';

@@ -24,7 +24,7 @@ import type {
   Recording,
   RecordingSource,
 } from '../../domain/draft-plan.ts';
-import { authorize, authorizeModel, type Caller } from '../../identity/access.ts';
+import { authorize, authorizeModel, type RequestCaller } from '../../identity/access.ts';
 import type { RequestedWebhook } from '../../webhooks/webhooks.ts';
 import {
   priceMeasured,
@@ -56,9 +56,6 @@ export interface StoredFiles {
   /** Recordings that the request itself contained. */
   recordings?: Recording[];
 }
-
-/** Caller of a request, without the state of its rate limits. */
-export type RequestCaller = Omit<Caller, 'windows' | 'nowMs'>;
 
 /** Parsed request for a capability, with its caller. */
 export interface StudioRequest {

@@ -7,7 +7,7 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import { asJson } from '../../domain/json.ts';
 import { createLedger } from '../../ledger/ledger.ts';
-import { createBulkReads } from '../../studio/bulk/bulk-reads.ts';
+import { createBulkReads } from '../../bulk/bulk-reads.ts';
 import { createJobReads } from '../../studio/jobs/job-reads.ts';
 import { command } from '../../platform/database.ts';
 import { createCaller } from '../harness/callers.ts';

@@ -1,6 +1,6 @@
 /** Requests for bulk jobs on a gateway. */
 import { expect } from 'vitest';
-import type { BulkResource, BulkResult } from '../../studio/bulk/bulk-view.ts';
+import type { BulkResource, BulkResult } from '../../bulk/bulk-view.ts';
 import type { TestGateway } from '../harness/gateway.ts';
 
 /** Path of bulk jobs. */

@@ -1,6 +1,6 @@
 /** POST /api/v1/studio/bulk/{bulkId}/decisions: items whose pipelines await an approval. */
 import { describe, expect, it } from 'vitest';
-import type { BulkItemResource } from '../../studio/bulk/bulk-view.ts';
+import type { BulkItemResource } from '../../bulk/bulk-view.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { until } from '../harness/until.ts';
 import { createBulkCalls, item, path, type Body } from './bulk-calls.ts';

@@ -1,6 +1,6 @@
 /** Decisions about many items of a bulk job beside jobs, orders of fields and waits that differ. */
 import { expect, it } from 'vitest';
-import type { BulkItemResource, BulkResource } from '../../studio/bulk/bulk-view.ts';
+import type { BulkItemResource, BulkResource } from '../../bulk/bulk-view.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { sweepOnce } from '../harness/sweeps.ts';
 import { untilHolds } from '../harness/until.ts';

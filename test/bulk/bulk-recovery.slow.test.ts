@@ -1,6 +1,6 @@
 import type { NativeConnection } from '@temporalio/worker';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import type { BulkResource } from '../../studio/bulk/bulk-view.ts';
+import type { BulkResource } from '../../bulk/bulk-view.ts';
 import { microFromCredits } from '../../domain/credits.ts';
 import { connectWorkers } from '../../worker/runtime.ts';
 import { startStudioWorkers, type StudioWorkers } from '../../worker/studio-worker.ts';
@@ -393,6 +393,11 @@ it('results as CSV keep ids, start no formula, and begin with a byte order mark 
     items: [
       { id: '-12', use, body: { prompt: 'a "quoted", lamp' } },
       { id: '-a', use, body: { prompt: '[[fail:422]] a lamp' } },
+      {
+        id: '-c',
+        use: 'chat',
+        body: { model: 'gpt-5-nano', messages: [{ role: 'user', content: 'ahoy' }] },
+      },
     ],
     concurrency: 1,
   });
@@ -413,14 +418,19 @@ it('results as CSV keep ids, start no formula, and begin with a byte order mark 
     .split('\r\n')
     .map((line) => line.replaceAll('"', '|'));
   expect(head).toBe(
-    '|index|,|id|,|round|,|jobId|,|status|,|credits|,|errorCode|,|errorMessage|,|urls|,|data|,|cursor|',
+    '|index|,|id|,|round|,|jobId|,|status|,|credits|,|errorCode|,|errorMessage|,|urls|,|data|,|cursor|,|chatId|,|text|,|inputTokens|,|outputTokens|',
   );
   expect(lines).toContainEqual(
-    expect.stringMatching(/^0,\|-12\|,1,\|job_\w+\|,\|completed\|,[\d.]+,,,\|http.*\|,\d$/),
+    expect.stringMatching(/^0,\|-12\|,1,\|job_\w+\|,\|completed\|,[\d.]+,,,\|http.*\|,\d,,,,$/),
   );
   expect(lines).toContainEqual(
     expect.stringMatching(
-      /^1,\|-a\|,1,\|job_\w+\|,\|failed\|,0,\|PROVIDER_REJECTED_INPUT\|,\|'=cmd\|'a\|,,,\d$/,
+      /^1,\|-a\|,1,\|job_\w+\|,\|failed\|,0,\|PROVIDER_REJECTED_INPUT\|,\|'=cmd\|'a\|,,,\d,,,,$/,
+    ),
+  );
+  expect(lines).toContainEqual(
+    expect.stringMatching(
+      /^2,\|-c\|,1,,\|completed\|,[\d.]+,,,\|\|,\|.*\|,\d+,\|chat_\w+\|,\|You said: ahoy\|,\d+,\d+$/,
     ),
   );
   expect(await readCsv('&bom=true')).toMatch(/^\uFEFF"index","id"/);

@@ -4,7 +4,7 @@
  */
 import type { ServerResponse } from 'node:http';
 import { expect, it } from 'vitest';
-import type { BulkResource } from '../../studio/bulk/bulk-view.ts';
+import type { BulkResource } from '../../bulk/bulk-view.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { sweepOnce } from '../harness/sweeps.ts';
 import { until, untilHolds } from '../harness/until.ts';
@@ -142,6 +142,38 @@ it('a failed item keeps its body until its bulk job is canceled, or ended a mont
   await gateway.sandbox.clearFaults();
   await untilDone(caller, second);
   expect(await readUsedBytes(caller)).toBe(5 * rowBytes);
+});
+
+it('the answer of a chat counts and is kept until a month after the end of its bulk job', async () => {
+  const caller = await gateway.newCaller();
+  const messages = [{ role: 'user', content: 'ahoy' }];
+  const body = { model: 'gpt-5-nano', messages, max_tokens: 20 };
+  const bulkId = await accept(caller, { items: [{ use: 'chat', body }] });
+  await untilDone(caller, bulkId);
+  const [stored] = await gateway.database.query<{ answer: string }>(
+    `SELECT answer FROM bulk_item WHERE bulk_id = $1`,
+    [bulkId],
+  );
+  expect(await readUsedBytes(caller)).toBe(rowBytes + Buffer.byteLength(stored?.answer ?? ''));
+  const readItem = async () => {
+    const { body: page } = await gateway.call<{ data: object[] }>(`${path}/${bulkId}/items`, {
+      key: caller.key,
+    });
+    return page.data[0];
+  };
+  expect(await readItem()).toMatchObject({ text: 'You said: ahoy', error: null });
+  await gateway.database.query(
+    `UPDATE bulk SET completed_at = completed_at - interval '31 days' WHERE id = $1`,
+    [bulkId],
+  );
+  await sweepOnce(gateway);
+  expect(await readUsedBytes(caller)).toBe(rowBytes);
+  expect(await readItem()).toMatchObject({
+    state: 'completed',
+    text: null,
+    data: null,
+    error: { code: 'ANSWER_DELETED' },
+  });
 });
 
 it('bulk jobs that are being received count as open', async () => {

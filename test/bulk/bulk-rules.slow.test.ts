@@ -1,6 +1,6 @@
 /** Bulk jobs keep the rules of the requests that they contain: keys, budgets, windows, metadata. */
 import { describe, expect, it } from 'vitest';
-import type { BulkItemResource, BulkResource } from '../../studio/bulk/bulk-view.ts';
+import type { BulkItemResource, BulkResource } from '../../bulk/bulk-view.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { until } from '../harness/until.ts';
 

@@ -4,7 +4,7 @@
  */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { studioTaskQueue } from '../../domain/job-contract.ts';
-import type { BulkResource } from '../../studio/bulk/bulk-view.ts';
+import type { BulkResource } from '../../bulk/bulk-view.ts';
 import { newId } from '../../domain/ids.ts';
 import { useOwnGateway } from '../harness/gateway.ts';
 import { startHttpServer, type HttpServer } from '../harness/http-server.ts';
@@ -120,6 +120,52 @@ describe('an item', () => {
     await gateway.call(`${path}/${bulkId}/retry`, { method: 'POST' });
     expect((await untilDone(bulkId)).counts).toMatchObject({ completed: 3, failed: 0 });
     expect(await gateway.sandbox.submits({ match: 'a restored lamp' })).toHaveLength(1);
+  });
+});
+
+describe('the reservation of a chat', () => {
+  it('is rejected once the chat waits again under another id', async () => {
+    const content = [{ role: 'user', content: 'ahoy' }];
+    const chat = { model: 'gpt-5-nano', messages: content, max_tokens: 20 };
+    const { bulkId, release } = await acceptHeld([{ use: 'chat', body: chat }]);
+    const { chatLedger } = gateway.api.services;
+    const { organizationId, keyId } = gateway.caller;
+    const own = { organizationId, item: true as const, ttlMs: 60_000, freeDivisor: 2 };
+    const amounts = { amountMinMicro: 1, amountExpectedMicro: 1, amountMaxMicro: 1 };
+    const fields = { keyId, model: 'x', provider: 'openai', streamed: false, requestId: 'req' };
+    const reserve = (id: string) => chatLedger.reserve({ ...own, ...amounts, id, chat: fields });
+    const readRow = async () =>
+      (await query(`SELECT state, job_id AS id FROM bulk_item WHERE bulk_id = $1 AND index = 1`, [
+        bulkId,
+      ])) as { state: string; id: string | null }[];
+    const advance = () =>
+      query(
+        `SELECT bulk_advance(jsonb_build_object('bulkId', $1::text, 'missing', $2::jsonb, 'lost', $2::jsonb,
+        'rejected', '[]'::jsonb, 'itemsMax', 0))`,
+        [bulkId, JSON.stringify([chatId])],
+      );
+    // A worker has claimed the chat, and stopped before it reserved.
+    const chatId = newId('chat');
+    await query(
+      `WITH claimed AS (UPDATE bulk_item SET state = 'running', job_id = $2, claimed_at = clock_timestamp()
+          WHERE bulk_id = $1 AND index = 1 RETURNING price)
+        UPDATE bulk SET waiting = waiting - 1, running = running + 1, waiting_price = waiting_price - price,
+          reserved = reserved + price FROM claimed WHERE id = $1`,
+      [bulkId, chatId],
+    );
+    // Temporal knows no workflow with the id of a chat, so a worker of 0.1.0 reports it as missing.
+    await advance();
+    expect(await readRow()).toEqual([{ state: 'running', id: chatId }]);
+    await age(bulkId);
+    await advance();
+    const [row] = await readRow();
+    expect(row?.state).toBe('waiting');
+    expect(row?.id).toMatch(/^chat_[0-9a-f]{32}$/);
+    expect(row?.id).not.toBe(chatId);
+    expect(await reserve(chatId)).toMatchObject({ verdict: 'item_not_started' });
+    expect(await gateway.database.entryKinds(chatId)).toEqual([]);
+    await release();
+    expect(await untilDone(bulkId)).toMatchObject({ counts: { completed: 2 } });
   });
 });
 

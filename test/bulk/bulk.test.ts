@@ -1,6 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import type { BulkItemResource, BulkResource } from '../../studio/bulk/bulk-view.ts';
+import type { BulkItemResource, BulkResource } from '../../bulk/bulk-view.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { drawDisc } from '../harness/media.ts';
 import { until } from '../harness/until.ts';

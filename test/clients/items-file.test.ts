@@ -4,9 +4,13 @@ import {
   buildItemsBody,
   describeSkipped,
   findRowError,
+  listChatSchemas,
   nameRow,
   readItemsFile,
+  type ApiDescription,
 } from '../../clients/items/items-file.ts';
+import { createDescriptions } from '../../api/openapi/document.ts';
+import { endpoints } from '../../api/endpoints/index.ts';
 import { toFieldValue } from '../../clients/items/cell-values.ts';
 
 const text = { type: 'string' };
@@ -237,4 +241,26 @@ describe('NDJSON', () => {
     );
     expect(await readItems(bytes(`\uFEFF${line('a')}`, 'utf16le'))).toEqual([lamp('a', 'a lamp')]);
   });
+});
+
+it('reads a table of chats by the schemas in the description of the API', async () => {
+  const values = { baseUrl: 'http://127.0.0.1:4000', prices: [] };
+  const described = JSON.parse(createDescriptions(values, endpoints).callers) as ApiDescription;
+  const content = [
+    'id,use,model,input,max_output_tokens',
+    'a,responses,gpt-5-nano,"Describe a lamp, in one line.",200',
+    'b,responses,gpt-5-nano,007,50',
+  ].join('\n');
+  const { rows } = await readItemsFile(new TextEncoder().encode(content), {
+    readSchemas: async () => new Map(listChatSchemas(described)),
+  });
+  const body = (input: string, max: number) => ({
+    model: 'gpt-5-nano',
+    input,
+    max_output_tokens: max,
+  });
+  expect(rows.map(({ item }) => item)).toEqual([
+    { id: 'a', use: 'responses', body: body('Describe a lamp, in one line.', 200) },
+    { id: 'b', use: 'responses', body: body('007', 50) },
+  ]);
 });

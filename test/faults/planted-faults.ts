@@ -49,7 +49,7 @@ const money: Fault[] = [
   },
   {
     name: 'a later row changes the price of a waiting item of a bulk job',
-    file: 'studio/bulk/bulk-items.ts',
+    file: 'bulk/bulk-items.ts',
     original: 'services.priceBook.at(organizationId, pricedAtMs)',
     planted: 'services.priceBook.at(organizationId, Date.now() + pricedAtMs * 0)',
     tests: [laterPrices],
@@ -469,13 +469,14 @@ const money: Fault[] = [
   },
 ];
 
-const bulkSql = 'studio/bulk/bulk.sql';
+const bulkSql = 'bulk/bulk.sql';
 const bulkBudget = 'test/bulk/bulk-budget.slow.test.ts';
 const bulkTests = 'test/bulk/bulk.test.ts';
+const bulkChats = 'test/bulk/bulk-chats.test.ts';
 const bulkStarts = 'test/bulk/bulk-starts.slow.test.ts';
 const bulkRecovery = 'test/bulk/bulk-recovery.slow.test.ts';
 
-const bulkRoomSql = 'studio/bulk/bulk-room.sql';
+const bulkRoomSql = 'bulk/bulk-room.sql';
 const bulkRoom = 'test/bulk/bulk-room.slow.test.ts';
 
 const bulk: Fault[] = [
@@ -531,8 +532,8 @@ const bulk: Fault[] = [
   {
     name: 'a bulk job counts the end of an item twice',
     file: bulkSql,
-    original: "AND i.state = 'running' AND j.id = i.job_id AND j.status <> 'open'",
-    planted: "AND j.id = i.job_id AND j.status <> 'open'",
+    original: "AND i.state = 'running' AND i.chat_min IS NULL AND j.status <> 'open'",
+    planted: "AND i.chat_min IS NULL AND j.status <> 'open'",
     tests: [bulkBudget],
   },
   {
@@ -566,20 +567,20 @@ const bulk: Fault[] = [
   {
     name: 'an item of a bulk job whose start was lost gets another job',
     file: bulkSql,
-    original: "coalesce(i.job_id, bulk_job_id(b.id, i.index || ' ' || i.round))",
-    planted: "bulk_job_id(b.id, i.index || ' ' || clock_timestamp())",
+    original: "coalesce(i.job_id, bulk_job_id(b.id, i.index || ' ' || i.round, chats))",
+    planted: "bulk_job_id(b.id, i.index || ' ' || clock_timestamp(), chats)",
     tests: [bulkStarts, bulkTests],
   },
   {
     name: 'an item of a bulk job that always throws is tried forever',
-    file: 'studio/bulk/bulk-advance.ts',
+    file: 'bulk/bulk-advance.ts',
     original: 'isStorage || postponed + 1 < planningAttemptsMax',
     planted: 'isStorage || postponed + 1 < Infinity',
     tests: [bulkStarts],
   },
   {
     name: 'an item of a bulk job with a slow input delays the others',
-    file: 'studio/bulk/bulk-advance.ts',
+    file: 'bulk/bulk-advance.ts',
     original: 'const planningMaxMs = [2000, 15_000]',
     planted: 'const planningMaxMs = [90_000, 90_000]',
     tests: [bulkStarts],
@@ -590,6 +591,48 @@ const bulk: Fault[] = [
     original: "AND NOT bulk_claim(operation->>'id')",
     planted: "AND NOT bulk_claim(operation->>'id') AND false",
     tests: [bulkStarts],
+  },
+  {
+    name: 'a chat of a bulk job that waits again is reserved under its former id',
+    file: 'ledger/ledger-decisions.sql',
+    original: "OR operation ? 'item') AND",
+    planted: ') AND',
+    tests: [bulkStarts],
+  },
+  {
+    name: 'a chat of a bulk job that a provider refused fails',
+    file: 'bulk/bulk-chats.ts',
+    original: "settled.to === 'released' &&",
+    planted: "settled.to === 'charged' &&",
+    tests: [bulkChats],
+  },
+  {
+    name: 'a chat of a bulk job is counted with the price of its shortest answer',
+    file: 'bulk/bulk-chats.ts',
+    original: 'chat: { priceMicro: price }',
+    planted: 'chat: { leastMicro: price }',
+    tests: [bulkChats],
+  },
+  {
+    name: 'the answer of a chat of a bulk job is stored apart from its charge',
+    file: 'bulk/bulk-chats.ts',
+    original: 'const settle = { ...settlement, organizationId, id, item };',
+    planted: 'const settle = { ...settlement, organizationId, id };',
+    tests: [bulkChats],
+  },
+  {
+    name: 'a streamed chat is an item of a bulk job',
+    file: 'chat/item-chats.ts',
+    original: 'if (fields[name] == null || fields[name] === false) continue;',
+    planted: 'if (fields[name] !== 7) continue;',
+    tests: [bulkChats],
+  },
+  {
+    name: 'the answers of chats of bulk jobs do not count in the quota',
+    file: bulkRoomSql,
+    original: ' + coalesce(octet_length(NEW.answer), 0)',
+    planted: '',
+    tests: [bulkRoom],
   },
   {
     name: 'a late report about an unread input lets a call be sent twice',
@@ -607,7 +650,7 @@ const bulk: Fault[] = [
   },
   {
     name: 'a workflow whose task keeps failing is reset in each pass of the sweeper',
-    file: 'studio/executions/failing-workflows.ts',
+    file: 'executions/failing-workflows.ts',
     original: 'if (wasReset || firstTask === null) return false;',
     planted: 'if (firstTask === null) return false;',
     tests: ['test/outages/failing-workflows.slow.test.ts'],
@@ -649,7 +692,7 @@ const bulk: Fault[] = [
   },
   {
     name: 'a bulk job without a workflow stays open',
-    file: 'studio/bulk/bulk-execution.ts',
+    file: 'bulk/bulk-execution.ts',
     original: 'onEnded: ({ id }) => stopLost(deps, id),',
     planted: 'onEnded: async () => {},',
     tests: [bulkRecovery],
@@ -684,7 +727,7 @@ const bulk: Fault[] = [
   },
   {
     name: 'results of a bulk job lack one between two portions',
-    file: 'studio/bulk/bulk-reads.ts',
+    file: 'bulk/bulk-reads.ts',
     original: 'after = portion.at(-1)?.item.end_number ?? null;',
     planted: 'after = portion.length > 0 ? (portion.at(-1)?.item.end_number ?? 0) + 1 : null;',
     tests: [bulkBudget],
@@ -709,35 +752,35 @@ const bulkRules = 'test/bulk/bulk-rules.slow.test.ts';
 const bulkCommands: Fault[] = [
   {
     name: 'one Idempotency-Key of a bulk job with another maxCredits gets the first bulk job',
-    file: 'studio/bulk/bulk-intake.ts',
+    file: 'bulk/bulk-intake.ts',
     original: 'stringifySorted({ options, hash })',
     planted: 'stringifySorted({ options: { ...options, maxCredits: 0 }, hash })',
     tests: [bulkRules],
   },
   {
     name: 'a key that may only read resumes a bulk job',
-    file: 'studio/bulk/bulk-commands.ts',
+    file: 'bulk/bulk-commands.ts',
     original: "const startsItems = command.command === 'resume' || command.command === 'retry';",
     planted: "const startsItems = command.command === 'retry';",
     tests: [bulkRules],
   },
   {
     name: 'a key with a limit raises the budget of another key',
-    file: 'studio/bulk/bulk-commands.ts',
+    file: 'bulk/bulk-commands.ts',
     original: 'if (isLimited) {',
     planted: 'if (isLimited && id === null) {',
     tests: [bulkRules],
   },
   {
     name: 'a key resumes a bulk job with models that it may not use',
-    file: 'studio/bulk/bulk-commands.ts',
+    file: 'bulk/bulk-commands.ts',
     original: 'if (isRefusal) throw error;',
     planted: 'if (isRefusal && !(error instanceof GatewayError)) throw error;',
     tests: [bulkRules],
   },
   {
     name: 'an item of a bulk job loses its own metadata',
-    file: 'studio/bulk/bulk-items.ts',
+    file: 'bulk/bulk-items.ts',
     original: 'parseMetadata({ ...shared, ...own })',
     planted: 'parseMetadata({ ...own, ...shared })',
     tests: [bulkRules],
@@ -759,8 +802,8 @@ const bulkCommands: Fault[] = [
   {
     name: 'a bulk job whose key was rotated starts items beyond the budget of both keys',
     file: bulkSql,
-    original: "ledger_probe(b.organization_id, caller->>'keyId', next.price)",
-    planted: 'ledger_probe(b.organization_id, NULL, next.price)',
+    original: "ledger_probe(b.organization_id, caller->>'keyId',",
+    planted: 'ledger_probe(b.organization_id, NULL,',
     tests: [bulkRules],
   },
   {
@@ -844,7 +887,7 @@ const pipelines: Fault[] = [
   },
   {
     name: 'an item whose workflow was lost keeps others from being decided',
-    file: 'studio/bulk/bulk-decisions.ts',
+    file: 'bulk/bulk-decisions.ts',
     original: "if (status >= 500 && code !== 'SERVICE_UNAVAILABLE') throw error;",
     planted: 'if (status >= 500) throw error;',
     tests: ['test/bulk/bulk-lost-decisions.slow.test.ts'],
@@ -1538,28 +1581,28 @@ const access: Fault[] = [
   },
   {
     name: 'the stream of one job ends with those of all jobs',
-    file: 'studio/executions/feed.ts',
+    file: 'executions/feed.ts',
     original: 'if (reader.id === null || updates.isDraining)',
     planted: 'if (reader.organizationId)',
     tests: ['test/api/console-reads.test.ts'],
   },
   {
     name: 'a wait for a bulk job misses its end with the notification',
-    file: 'studio/bulk/bulk-reads.ts',
+    file: 'bulk/bulk-reads.ts',
     original: 'AND completed_at IS NOT NULL`),',
     planted: 'AND completed_at IS NULL`),',
     tests: ['test/studio/execution-updates.test.ts'],
   },
   {
     name: 'a workflow that Temporal does not find has no grace period',
-    file: 'studio/executions/keeper.ts',
+    file: 'executions/keeper.ts',
     original: "state === 'missing' && (row.missingForMs ?? 0) < graceMs",
     planted: 'false',
     tests: ['test/worker/sweeper.test.ts'],
   },
   {
     name: 'a suspended organization keeps its event streams',
-    file: 'studio/executions/feed.ts',
+    file: 'executions/feed.ts',
     original: " AND o.status = 'active'",
     planted: '',
     tests: ['test/attacks/open-waits.slow.test.ts'],
@@ -1646,7 +1689,7 @@ const providers: Fault[] = [
   },
   {
     name: 'a job whose workflow is paused is released',
-    file: 'studio/executions/workflow-state.ts',
+    file: 'executions/workflow-state.ts',
     original: " || status.name === 'PAUSED'",
     planted: '',
     tests: ['test/worker/sweeper.test.ts'],

@@ -123,6 +123,7 @@ const successes: { [Verb in Name]: Activities[Verb] } = {
   }),
   reserveChat: async () => ({ verdict: 'reserved', reservedMicro: 1, isSettled: false }),
   answerChat: async () => {},
+  answerItems: async () => ({ eventIds: [], retryInMs: null }),
   settleChat: async () => ({
     verdict: 'settled',
     status: 'completed',

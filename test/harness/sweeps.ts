@@ -2,7 +2,7 @@
 import { createRelays } from '../../process/services.ts';
 import type { Config } from '../../platform/config.ts';
 import { createActionRuns } from '../../studio/jobs/action-runs.ts';
-import { createBulkWorkflows } from '../../studio/bulk/bulk-execution.ts';
+import { createBulkWorkflows } from '../../bulk/bulk-execution.ts';
 import { sweep } from '../../worker/sweeper.ts';
 import type { TestGateway } from './gateway.ts';
 

@@ -5,7 +5,7 @@ import { Client } from 'pg';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { claimDailyAudit, runAudit, type AuditReport } from '../../ledger/audit.ts';
 import { invariantNames, type AuditScope } from '../../ledger/invariants.ts';
-import { hasRunningWorkflow } from '../../studio/executions/workflow-state.ts';
+import { hasRunningWorkflow } from '../../executions/workflow-state.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { createMetrics, createStateGauges } from '../../platform/metrics.ts';
 import { startAuditor } from '../../worker/daily-passes.ts';

@@ -3,15 +3,10 @@
  * ended them.
  */
 import { beforeAll, describe, expect, it, onTestFinished } from 'vitest';
-import { createBulkReads } from '../../studio/bulk/bulk-reads.ts';
+import { createBulkReads } from '../../bulk/bulk-reads.ts';
 import { createJobReads } from '../../studio/jobs/job-reads.ts';
 import { createLedger, type Ledger, type Reservation } from '../../ledger/ledger.ts';
-import {
-  createWaits,
-  openUpdates,
-  type Change,
-  type Updates,
-} from '../../studio/executions/updates.ts';
+import { createWaits, openUpdates, type Change, type Updates } from '../../executions/updates.ts';
 import { newId } from '../../domain/ids.ts';
 import { createLogger } from '../../platform/logger.ts';
 import { createCaller } from '../harness/callers.ts';

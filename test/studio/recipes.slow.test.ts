@@ -4,7 +4,7 @@
  */
 import { describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
-import type { BulkItemResource, BulkResource } from '../../studio/bulk/bulk-view.ts';
+import type { BulkItemResource, BulkResource } from '../../bulk/bulk-view.ts';
 import { command } from '../../platform/database.ts';
 import type { JobResource } from '../../studio/jobs/job-view.ts';
 import { recipeBytesMax, versionsMax } from '../../studio/requests/recipe-versions.ts';

@@ -10,7 +10,7 @@ import type { JobPlan } from '../../domain/job-plan.ts';
 import { isRecord } from '../../domain/json.ts';
 import { findViolations } from '../../ledger/invariants.ts';
 import { assertSchemaCurrent, migrate } from '../../platform/migrations.ts';
-import { createBulkWorkflows } from '../../studio/bulk/bulk-execution.ts';
+import { createBulkWorkflows } from '../../bulk/bulk-execution.ts';
 import { startWorkflow } from '../../studio/jobs/job-execution.ts';
 import { startDayCloser } from '../../worker/daily-passes.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';

@@ -7,7 +7,7 @@ import { Client } from '@temporalio/client';
 import { Worker } from '@temporalio/worker';
 import { historyToJSON, payloadToJSON } from '@temporalio/common/lib/proto-utils.js';
 import { afterAll, afterEach, beforeAll, describe, expect, inject, it } from 'vitest';
-import { readWorkflow, type WorkflowState } from '../../studio/executions/workflow-state.ts';
+import { readWorkflow, type WorkflowState } from '../../executions/workflow-state.ts';
 import { codecAccessToken, createDataConverter } from '../../platform/payload-codec.ts';
 import { findTemporalCli } from '../../dev/stack/temporal-cli.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';

@@ -4,7 +4,7 @@
  */
 import type { WorkflowHandle } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, describe, it, type ExpectStatic } from 'vitest';
-import type { BulkResource } from '../../studio/bulk/bulk-view.ts';
+import type { BulkResource } from '../../bulk/bulk-view.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 import { recordHistories } from '../harness/histories.ts';
 import { drawDisc } from '../harness/media.ts';

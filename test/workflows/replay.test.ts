@@ -1,7 +1,7 @@
 import { Worker } from '@temporalio/worker';
 import { beforeAll, describe, expect, it } from 'vitest';
 import { createLogger } from '../../platform/logger.ts';
-import { findFirstTaskEnd } from '../../studio/executions/failing-workflows.ts';
+import { findFirstTaskEnd } from '../../executions/failing-workflows.ts';
 import { installTestRuntime } from '../harness/runtime.ts';
 import { capabilities } from '../../studio/capabilities/capability-registry.ts';
 import { loadWorkflowBundle } from '../../worker/bundle.ts';

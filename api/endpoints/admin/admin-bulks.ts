@@ -4,9 +4,9 @@ import { z } from 'zod';
 import { GatewayError } from '../../../domain/errors.ts';
 import { toResponse } from '../../../domain/json.ts';
 import { addOrganizationNames } from '../../../identity/organizations.ts';
-import { bulkRow } from '../../../studio/bulk/bulk-reads.ts';
-import type { ExplainedBulk } from '../../../studio/bulk/open-bulks.ts';
-import { workflowState } from '../../../studio/executions/workflow-state.ts';
+import { bulkRow } from '../../../bulk/bulk-reads.ts';
+import type { ExplainedBulk } from '../../../bulk/open-bulks.ts';
+import { workflowState } from '../../../executions/workflow-state.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
 import {
   dataSchema,

@@ -1,7 +1,7 @@
 /** Operator endpoints that cancel, check or settle a job. */
 import { z } from 'zod';
 import type { JobRecord } from '../../../studio/jobs/job-reads.ts';
-import { workflowState, readWorkflow } from '../../../studio/executions/workflow-state.ts';
+import { workflowState, readWorkflow } from '../../../executions/workflow-state.ts';
 import { awaitCancel } from '../../../studio/jobs/job-endings.ts';
 import { operatorFields, toData, dataSchema } from '../fields.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';

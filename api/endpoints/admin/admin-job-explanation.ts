@@ -7,7 +7,7 @@ import {
   workflowState,
   readWorkflow,
   type WorkflowState,
-} from '../../../studio/executions/workflow-state.ts';
+} from '../../../executions/workflow-state.ts';
 import { jobCall } from '../../../studio/jobs/job-calls.ts';
 import type { JobRecord } from '../../../studio/jobs/job-reads.ts';
 import { pipelineStepId } from '../../../domain/job-record.ts';

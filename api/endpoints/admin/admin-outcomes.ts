@@ -9,7 +9,7 @@ import { openReservation } from '../../../studio/jobs/stuck-jobs.ts';
 import { storedNotification } from '../../../providers/notifications.ts';
 import { toResponse } from '../../../domain/json.ts';
 import { addOrganizationNames } from '../../../identity/organizations.ts';
-import { workflowState } from '../../../studio/executions/workflow-state.ts';
+import { workflowState } from '../../../executions/workflow-state.ts';
 import {
   toData,
   toPage,

@@ -6,6 +6,7 @@ import { createMessagesPresentation } from '../../../chat/formats/messages-answe
 import {
   countRequestSchema,
   messagesRequestSchema,
+  toMessagesName,
 } from '../../../chat/formats/messages-request.ts';
 import { chatBodyBytesMax, creditsConsumed, defineChatEndpoint } from '../chat-endpoint.ts';
 import { defineEndpoint, defineSection } from '../endpoint.ts';
@@ -38,24 +39,6 @@ const messageResponse = z.looseObject({
   }),
   creditsConsumed,
 });
-/** Field names in the Messages API, keyed by the field name in the internal chat request. */
-const messagesNames: Readonly<Record<string, string>> = {
-  user: 'metadata.user_id',
-  stop: 'stop_sequences',
-  reasoning_effort: 'output_config.effort',
-  response_format: 'output_config.format',
-};
-
-/** Returns the Messages API name of a field. */
-function toMessagesName(path: string): string {
-  return (
-    messagesNames[path] ??
-    path
-      .replace(/\.(?:image_url\.url|file\.file_(?:data|url))$/, '.source')
-      .replace(/\.file_id$/, '.source.file_id')
-  );
-}
-
 const example = {
   model: 'claude-sonnet-5',
   messages: [{ role: 'user', content: 'What lights a harbour?' }],

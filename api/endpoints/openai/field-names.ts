@@ -1,5 +1,5 @@
 /** Renames the fields in the errors of Studio requests to the names that OpenAI's API uses. */
-import { GatewayError } from '../../../domain/errors.ts';
+import { renameFields } from '../../../domain/errors.ts';
 
 /** Field names in OpenAI's API, keyed by the capability's field name. */
 const openaiNames: Readonly<Record<string, string>> = {
@@ -30,19 +30,8 @@ export async function withRenamedFields<Result>(
   try {
     return await run();
   } catch (error) {
-    throw error instanceof GatewayError && error.details ? renameFields(error, rename) : error;
+    throw renameFields(error, rename);
   }
-}
-
-function renameFields(error: GatewayError, rename: (path: string) => string): GatewayError {
-  const { code, body, retryAfterSeconds, providerCode, cause } = error;
-  const details = error.details?.map(({ path, message }) => ({ path: rename(path), message }));
-  const [firstDetail] = error.details ?? [];
-  const startsWithPath = firstDetail && error.message.startsWith(`${firstDetail.path}:`);
-  const message = startsWithPath
-    ? rename(firstDetail.path) + error.message.slice(firstDetail.path.length)
-    : error.message;
-  return new GatewayError(code, message, { details, body, retryAfterSeconds, providerCode, cause });
 }
 
 /** Converts the path of a field to OpenAI's name, for example `imageUrls.0` to `image.0`. */

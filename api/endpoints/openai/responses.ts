@@ -1,26 +1,12 @@
 /** POST /api/v1/responses: a chat with any model, in the format of OpenAI's Responses API. */
 import { z } from 'zod';
 import { createResponsesPresentation } from '../../../chat/formats/responses-answer.ts';
-import { responsesRequestSchema } from '../../../chat/formats/responses-request.ts';
+import {
+  responsesRequestSchema,
+  toResponsesName,
+} from '../../../chat/formats/responses-request.ts';
 import { defineChatEndpoint } from '../chat-endpoint.ts';
 import { responseResource } from './response-schema.ts';
-
-/** Field names in the Responses API, keyed by the field name in the internal chat request. */
-const responsesNames: Readonly<Record<string, string>> = {
-  max_tokens: 'max_output_tokens',
-  reasoning_effort: 'reasoning.effort',
-  response_format: 'text.format',
-  verbosity: 'text.verbosity',
-};
-
-/** Returns the Responses API name of a field. */
-function toResponsesName(path: string): string {
-  if (path === 'messages') return 'input';
-  return (
-    responsesNames[path] ??
-    path.replace(/\.image_url\.url$/, '.image_url').replace(/\.file\.(file_\w+)$/, '.$1')
-  );
-}
 
 /** Endpoint POST /api/v1/responses. */
 export const createResponse = defineChatEndpoint({

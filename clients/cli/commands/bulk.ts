@@ -11,10 +11,13 @@ import {
   buildItemsBody,
   describeSkipped,
   findRowError,
+  listChatSchemas,
   nameRow,
   readItemsFile,
+  type ApiDescription,
   type ItemsFile,
 } from '../../items/items-file.ts';
+import type { RequestSchema } from '../../items/cell-values.ts';
 import { UnreadableFileError } from '../../items/text-encoding.ts';
 import { collectPair, omitUndefined, parseNumber } from '../fields.ts';
 import { addListing } from '../listings.ts';
@@ -53,6 +56,7 @@ type BulkAnswer = ApiResponse<z.infer<typeof bulkResponse>>;
 const modelsResponse = z.looseObject({
   data: z.array(z.looseObject({ endpoint: z.string(), request: fields })),
 });
+const descriptionResponse = z.custom<ApiDescription>((value) => typeof value === 'object');
 const errorDetail = z.object({ path: z.string(), message: z.string() });
 /** Maximum number of rows that a message names. */
 const shownMax = 50;
@@ -217,10 +221,15 @@ async function readFileOf(
     throw new CliError(`${name} cannot be read: ${String(error)}`);
   });
   const readSchemas = async () => {
-    const { body } = await session.client('caller').send('/api/v1/studio/models', modelsResponse);
-    return new Map(
-      body.data.map(({ endpoint, request }) => [endpoint.replace(/^.*\/studio\//, ''), request]),
-    );
+    const client = session.client('caller');
+    const { body } = await client.send('/api/v1/studio/models', modelsResponse);
+    const described = await client.send('/api/v1/openapi.json', descriptionResponse);
+    return new Map<string, RequestSchema>([
+      ...body.data.map(
+        ({ endpoint, request }) => [endpoint.replace(/^.*\/studio\//, ''), request] as const,
+      ),
+      ...listChatSchemas(described.body),
+    ]);
   };
   try {
     return await readItemsFile(bytes, { readSchemas, otherEncoding: encoding });

@@ -6,11 +6,14 @@ import {
   buildItemsBody,
   describeSkipped,
   findRowError,
+  listChatSchemas,
   listItems,
   readItemsFile,
+  type ApiDescription,
   type ItemsFile,
   type RowError,
 } from '../../../items/items-file.ts';
+import type { RequestSchema } from '../../../items/cell-values.ts';
 import { ApiError, newRequestKey, requestJson, type Schemas } from '../../gateway/client.ts';
 import { MostCredits } from '../../parts/amounts.tsx';
 import { TextField } from '../../parts/fields.tsx';
@@ -39,7 +42,11 @@ interface Check {
 
 async function readSchemas(client: QueryClient) {
   const { data } = await client.ensureQueryData(capabilitiesQuery);
-  return new Map(data.map((capability) => [studioPath(capability), capability.request]));
+  const described = await requestJson<ApiDescription>('/api/v1/openapi.json');
+  return new Map<string, RequestSchema>([
+    ...data.map((capability) => [studioPath(capability), capability.request] as const),
+    ...listChatSchemas(described),
+  ]);
 }
 
 /** Shows the form. */

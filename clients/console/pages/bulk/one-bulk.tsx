@@ -44,6 +44,7 @@ export default function OneBulk({ bulkId }: { bulkId: string }) {
         <Progress bulk={bulk} />
         <Awaiting bulk={bulk} />
         <Results bulk={bulk} />
+        <Answers bulk={bulk} />
         <FailedItems bulk={bulk} />
       </div>
     </>
@@ -167,6 +168,32 @@ function Results({ bulk }: { bulk: BulkJob }) {
         </li>
       ))}
     </ul>
+  );
+}
+
+const answerColumns: Column<Item>[] = [
+  { title: 'Item', cell: ({ id, index }) => id ?? index },
+  { title: 'Endpoint', cell: ({ use }) => use },
+  { title: 'Answer', cell: ({ text }) => <span dir="auto">{text}</span> },
+  {
+    title: 'Tokens',
+    isNumber: true,
+    cell: ({ tokens }) => tokens && tokens.input + tokens.output,
+  },
+];
+
+/** Shows the answers of chats. */
+function Answers({ bulk }: { bulk: BulkJob }) {
+  const { data, error } = useItems(bulk, 'completed');
+  const answered = (data?.data ?? []).filter(({ text }) => text !== null);
+  return (
+    <Panel
+      title="Answers"
+      columns={answerColumns}
+      items={answered}
+      rowId={({ index }) => String(index)}
+      error={error}
+    />
   );
 }
 

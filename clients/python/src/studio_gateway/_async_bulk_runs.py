@@ -10,7 +10,17 @@ from .schemas import (
     AudioTranscribeItem,
     AudioTranscribeResult,
     BulkOptions,
+    ChatAnswer,
+    ChatCompletionsAnswer,
+    ChatCompletionsItem,
+    ChatItem,
     CompositionPlanOutput,
+    CreateEmbeddingsAnswer,
+    CreateEmbeddingsItem,
+    CreateMessageAnswer,
+    CreateMessageItem,
+    CreateResponseAnswer,
+    CreateResponseItem,
     DialogueGenerateItem,
     DialogueGenerateResult,
     ImageBatchItem,
@@ -136,7 +146,32 @@ class AsyncBulkRuns:
 
     @overload
     def run(
-        self, items: AsyncBulkItems[ImageGenerateItem | ImageEditItem | ImageUpscaleItem | ImageRemoveBackgroundItem | ImageBatchItem | VideoGenerateItem | VideoUpscaleItem | VideoRemoveBackgroundItem | VideoMergeItem | VoiceoverGenerateItem | DialogueGenerateItem | MusicPlanItem | MusicGenerateItem | SfxGenerateItem | AudioTranscribeItem | PipelineItem], options: BulkOptions | None = None, *, timeout: float | None = None, idempotency_key: str | None = None
+        self, items: AsyncBulkItems[ChatItem], options: BulkOptions | None = None, *, timeout: float | None = None, idempotency_key: str | None = None
+    ) -> AsyncIterator[BulkResult[ChatAnswer]]: ...
+
+    @overload
+    def run(
+        self, items: AsyncBulkItems[ChatCompletionsItem], options: BulkOptions | None = None, *, timeout: float | None = None, idempotency_key: str | None = None
+    ) -> AsyncIterator[BulkResult[ChatCompletionsAnswer]]: ...
+
+    @overload
+    def run(
+        self, items: AsyncBulkItems[CreateMessageItem], options: BulkOptions | None = None, *, timeout: float | None = None, idempotency_key: str | None = None
+    ) -> AsyncIterator[BulkResult[CreateMessageAnswer]]: ...
+
+    @overload
+    def run(
+        self, items: AsyncBulkItems[CreateResponseItem], options: BulkOptions | None = None, *, timeout: float | None = None, idempotency_key: str | None = None
+    ) -> AsyncIterator[BulkResult[CreateResponseAnswer]]: ...
+
+    @overload
+    def run(
+        self, items: AsyncBulkItems[CreateEmbeddingsItem], options: BulkOptions | None = None, *, timeout: float | None = None, idempotency_key: str | None = None
+    ) -> AsyncIterator[BulkResult[CreateEmbeddingsAnswer]]: ...
+
+    @overload
+    def run(
+        self, items: AsyncBulkItems[ImageGenerateItem | ImageEditItem | ImageUpscaleItem | ImageRemoveBackgroundItem | ImageBatchItem | VideoGenerateItem | VideoUpscaleItem | VideoRemoveBackgroundItem | VideoMergeItem | VoiceoverGenerateItem | DialogueGenerateItem | MusicPlanItem | MusicGenerateItem | SfxGenerateItem | AudioTranscribeItem | PipelineItem | ChatItem | ChatCompletionsItem | CreateMessageItem | CreateResponseItem | CreateEmbeddingsItem], options: BulkOptions | None = None, *, timeout: float | None = None, idempotency_key: str | None = None
     ) -> AsyncIterator[BulkResult[Any]]: ...
 
     def run(
@@ -231,7 +266,32 @@ class AsyncBulkRuns:
 
     @overload
     async def start(
-        self, items: AsyncBulkItems[ImageGenerateItem | ImageEditItem | ImageUpscaleItem | ImageRemoveBackgroundItem | ImageBatchItem | VideoGenerateItem | VideoUpscaleItem | VideoRemoveBackgroundItem | VideoMergeItem | VoiceoverGenerateItem | DialogueGenerateItem | MusicPlanItem | MusicGenerateItem | SfxGenerateItem | AudioTranscribeItem | PipelineItem], options: BulkOptions | None = None, *, idempotency_key: str | None = None
+        self, items: AsyncBulkItems[ChatItem], options: BulkOptions | None = None, *, idempotency_key: str | None = None
+    ) -> BulkTicket[ChatAnswer]: ...
+
+    @overload
+    async def start(
+        self, items: AsyncBulkItems[ChatCompletionsItem], options: BulkOptions | None = None, *, idempotency_key: str | None = None
+    ) -> BulkTicket[ChatCompletionsAnswer]: ...
+
+    @overload
+    async def start(
+        self, items: AsyncBulkItems[CreateMessageItem], options: BulkOptions | None = None, *, idempotency_key: str | None = None
+    ) -> BulkTicket[CreateMessageAnswer]: ...
+
+    @overload
+    async def start(
+        self, items: AsyncBulkItems[CreateResponseItem], options: BulkOptions | None = None, *, idempotency_key: str | None = None
+    ) -> BulkTicket[CreateResponseAnswer]: ...
+
+    @overload
+    async def start(
+        self, items: AsyncBulkItems[CreateEmbeddingsItem], options: BulkOptions | None = None, *, idempotency_key: str | None = None
+    ) -> BulkTicket[CreateEmbeddingsAnswer]: ...
+
+    @overload
+    async def start(
+        self, items: AsyncBulkItems[ImageGenerateItem | ImageEditItem | ImageUpscaleItem | ImageRemoveBackgroundItem | ImageBatchItem | VideoGenerateItem | VideoUpscaleItem | VideoRemoveBackgroundItem | VideoMergeItem | VoiceoverGenerateItem | DialogueGenerateItem | MusicPlanItem | MusicGenerateItem | SfxGenerateItem | AudioTranscribeItem | PipelineItem | ChatItem | ChatCompletionsItem | CreateMessageItem | CreateResponseItem | CreateEmbeddingsItem], options: BulkOptions | None = None, *, idempotency_key: str | None = None
     ) -> BulkTicket[Any]: ...
 
     async def start(

@@ -10,7 +10,17 @@ from .schemas import (
     AudioTranscribeItem,
     AudioTranscribeResult,
     BulkOptions,
+    ChatAnswer,
+    ChatCompletionsAnswer,
+    ChatCompletionsItem,
+    ChatItem,
     CompositionPlanOutput,
+    CreateEmbeddingsAnswer,
+    CreateEmbeddingsItem,
+    CreateMessageAnswer,
+    CreateMessageItem,
+    CreateResponseAnswer,
+    CreateResponseItem,
     DialogueGenerateItem,
     DialogueGenerateResult,
     ImageBatchItem,
@@ -136,7 +146,32 @@ class BulkRuns:
 
     @overload
     def run(
-        self, items: BulkItems[ImageGenerateItem | ImageEditItem | ImageUpscaleItem | ImageRemoveBackgroundItem | ImageBatchItem | VideoGenerateItem | VideoUpscaleItem | VideoRemoveBackgroundItem | VideoMergeItem | VoiceoverGenerateItem | DialogueGenerateItem | MusicPlanItem | MusicGenerateItem | SfxGenerateItem | AudioTranscribeItem | PipelineItem], options: BulkOptions | None = None, *, timeout: float | None = None, idempotency_key: str | None = None
+        self, items: BulkItems[ChatItem], options: BulkOptions | None = None, *, timeout: float | None = None, idempotency_key: str | None = None
+    ) -> Iterator[BulkResult[ChatAnswer]]: ...
+
+    @overload
+    def run(
+        self, items: BulkItems[ChatCompletionsItem], options: BulkOptions | None = None, *, timeout: float | None = None, idempotency_key: str | None = None
+    ) -> Iterator[BulkResult[ChatCompletionsAnswer]]: ...
+
+    @overload
+    def run(
+        self, items: BulkItems[CreateMessageItem], options: BulkOptions | None = None, *, timeout: float | None = None, idempotency_key: str | None = None
+    ) -> Iterator[BulkResult[CreateMessageAnswer]]: ...
+
+    @overload
+    def run(
+        self, items: BulkItems[CreateResponseItem], options: BulkOptions | None = None, *, timeout: float | None = None, idempotency_key: str | None = None
+    ) -> Iterator[BulkResult[CreateResponseAnswer]]: ...
+
+    @overload
+    def run(
+        self, items: BulkItems[CreateEmbeddingsItem], options: BulkOptions | None = None, *, timeout: float | None = None, idempotency_key: str | None = None
+    ) -> Iterator[BulkResult[CreateEmbeddingsAnswer]]: ...
+
+    @overload
+    def run(
+        self, items: BulkItems[ImageGenerateItem | ImageEditItem | ImageUpscaleItem | ImageRemoveBackgroundItem | ImageBatchItem | VideoGenerateItem | VideoUpscaleItem | VideoRemoveBackgroundItem | VideoMergeItem | VoiceoverGenerateItem | DialogueGenerateItem | MusicPlanItem | MusicGenerateItem | SfxGenerateItem | AudioTranscribeItem | PipelineItem | ChatItem | ChatCompletionsItem | CreateMessageItem | CreateResponseItem | CreateEmbeddingsItem], options: BulkOptions | None = None, *, timeout: float | None = None, idempotency_key: str | None = None
     ) -> Iterator[BulkResult[Any]]: ...
 
     def run(
@@ -231,7 +266,32 @@ class BulkRuns:
 
     @overload
     def start(
-        self, items: BulkItems[ImageGenerateItem | ImageEditItem | ImageUpscaleItem | ImageRemoveBackgroundItem | ImageBatchItem | VideoGenerateItem | VideoUpscaleItem | VideoRemoveBackgroundItem | VideoMergeItem | VoiceoverGenerateItem | DialogueGenerateItem | MusicPlanItem | MusicGenerateItem | SfxGenerateItem | AudioTranscribeItem | PipelineItem], options: BulkOptions | None = None, *, idempotency_key: str | None = None
+        self, items: BulkItems[ChatItem], options: BulkOptions | None = None, *, idempotency_key: str | None = None
+    ) -> BulkTicket[ChatAnswer]: ...
+
+    @overload
+    def start(
+        self, items: BulkItems[ChatCompletionsItem], options: BulkOptions | None = None, *, idempotency_key: str | None = None
+    ) -> BulkTicket[ChatCompletionsAnswer]: ...
+
+    @overload
+    def start(
+        self, items: BulkItems[CreateMessageItem], options: BulkOptions | None = None, *, idempotency_key: str | None = None
+    ) -> BulkTicket[CreateMessageAnswer]: ...
+
+    @overload
+    def start(
+        self, items: BulkItems[CreateResponseItem], options: BulkOptions | None = None, *, idempotency_key: str | None = None
+    ) -> BulkTicket[CreateResponseAnswer]: ...
+
+    @overload
+    def start(
+        self, items: BulkItems[CreateEmbeddingsItem], options: BulkOptions | None = None, *, idempotency_key: str | None = None
+    ) -> BulkTicket[CreateEmbeddingsAnswer]: ...
+
+    @overload
+    def start(
+        self, items: BulkItems[ImageGenerateItem | ImageEditItem | ImageUpscaleItem | ImageRemoveBackgroundItem | ImageBatchItem | VideoGenerateItem | VideoUpscaleItem | VideoRemoveBackgroundItem | VideoMergeItem | VoiceoverGenerateItem | DialogueGenerateItem | MusicPlanItem | MusicGenerateItem | SfxGenerateItem | AudioTranscribeItem | PipelineItem | ChatItem | ChatCompletionsItem | CreateMessageItem | CreateResponseItem | CreateEmbeddingsItem], options: BulkOptions | None = None, *, idempotency_key: str | None = None
     ) -> BulkTicket[Any]: ...
 
     def start(

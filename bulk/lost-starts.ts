@@ -6,9 +6,9 @@
 import type { Client } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
-import type { DatabasePool } from '../../platform/database.ts';
+import type { DatabasePool } from '../platform/database.ts';
 import { readWorkflow } from '../executions/workflow-state.ts';
-import { readOutcome } from '../jobs/job-execution.ts';
+import { readOutcome } from '../studio/jobs/job-execution.ts';
 
 /** Ids of the jobs of started items whose bulk job does not await their end. */
 export interface LostStarts {
@@ -35,7 +35,7 @@ export async function findLostStarts(
 ): Promise<LostStarts> {
   const starts = await pool.any(sql.type(startRow)`
     SELECT i.job_id AS "jobId" FROM bulk_item i
-    WHERE i.bulk_id = ${bulkId} AND i.state = 'running' AND i.job_id <> ALL(${sql.array(live, 'text')})
+    WHERE i.bulk_id = ${bulkId} AND i.state = 'running' AND i.chat_min IS NULL AND i.job_id <> ALL(${sql.array(live, 'text')})
       AND i.claimed_at < clock_timestamp() - interval '10 seconds'
       AND NOT EXISTS (SELECT FROM job j WHERE j.id = i.job_id)
     ORDER BY i.claimed_at LIMIT ${startsMax}`);

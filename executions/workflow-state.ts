@@ -6,7 +6,7 @@ import {
 } from '@temporalio/client';
 import type { ProtoFailure } from '@temporalio/common';
 import { z } from 'zod';
-import { callTemporal } from '../../platform/temporal.ts';
+import { callTemporal } from '../platform/temporal.ts';
 import { findFailingTask } from './failing-workflows.ts';
 
 /** Schema of the state of a workflow. */

@@ -4,18 +4,18 @@
  */
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { errorTable, fieldError, GatewayError } from '../../domain/errors.ts';
-import { asRecord, keysOf } from '../../domain/json.ts';
-import type { DatabasePool } from '../../platform/database.ts';
-import { paceWork } from '../../platform/work-turns.ts';
-import type { JobRecord } from '../jobs/job-reads.ts';
-import { stepId } from '../pipelines/pipeline-requests.ts';
+import { errorTable, fieldError, GatewayError } from '../domain/errors.ts';
+import { asRecord, keysOf } from '../domain/json.ts';
+import type { DatabasePool } from '../platform/database.ts';
+import { paceWork } from '../platform/work-turns.ts';
+import type { JobRecord } from '../studio/jobs/job-reads.ts';
+import { stepId } from '../studio/pipelines/pipeline-requests.ts';
 import {
   decideStep,
   decisionFields,
   type DecisionCall,
   type DecisionServices,
-} from '../requests/decisions.ts';
+} from '../studio/requests/decisions.ts';
 import { isInState, type BulkRecord } from './bulk-reads.ts';
 
 /** Number of items that are decided at the same time. */

@@ -7,17 +7,21 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import type { Client } from '@temporalio/client';
 import { sql } from 'slonik';
 import { z } from 'zod';
-import type { BulkStart, BulkState, AdvanceInput } from '../../domain/bulk-contract.ts';
-import { errorTable, GatewayError } from '../../domain/errors.ts';
-import { asJson } from '../../domain/json.ts';
-import { organizationStatusSchema, roleSchema, scopes } from '../../identity/access.ts';
-import { command, isDatabaseUnavailable, type DatabasePool } from '../../platform/database.ts';
-import type { Logger } from '../../platform/logger.ts';
-import { describeWorkflow } from '../jobs/job-execution.ts';
-import type { RequestCaller } from '../requests/request-draft.ts';
-import { StorageFailure } from '../../storage/storage.ts';
+import type { BulkStart, BulkState, AdvanceInput } from '../domain/bulk-contract.ts';
+import { errorTable, GatewayError } from '../domain/errors.ts';
+import { asJson, type JsonObject } from '../domain/json.ts';
+import {
+  organizationStatusSchema,
+  roleSchema,
+  scopes,
+  type RequestCaller,
+} from '../identity/access.ts';
+import { command, isDatabaseUnavailable, type DatabasePool } from '../platform/database.ts';
+import type { Logger } from '../platform/logger.ts';
+import { describeWorkflow } from '../studio/jobs/job-execution.ts';
+import { StorageFailure } from '../storage/storage.ts';
 import { findLostStarts } from './lost-starts.ts';
-import { storeWebhooks } from '../requests/webhook-fields.ts';
+import { storeWebhooks } from '../studio/requests/webhook-fields.ts';
 import { planItem, storedItem, type ItemServices, type PlannedItem } from './bulk-items.ts';
 
 /** Services of the step. */
@@ -75,20 +79,30 @@ const advanced = z.object({
   pricedAtMs: z.number(),
   caller: callerSchema.nullable(),
   eventId: z.string().nullable(),
+  chatsMayStart: z.boolean(),
+  chatsRunning: z.number(),
+  pausedProviders: z.array(z.string()),
   // The rest of an item is checked when it is planned, so that a broken row stops no other item.
   items: z.array(z.looseObject({ index: z.number(), jobId: z.string(), postponed: z.number() })),
   toCancel: z.array(z.string()),
 });
-type Advanced = z.infer<typeof advanced>;
+export type Advanced = z.infer<typeof advanced>;
 const advancedRow = z.object({ state: advanced.nullable() });
 const startedRow = z.object({ started: z.array(z.number()) });
 
 /** Item that was not started. */
-interface Unstarted {
+export interface Unstarted {
   index: number;
   error: { code: string; message: string };
   /** True if the item may start later, because the reason is temporary. */
   canWait: boolean;
+}
+
+/** Item that may start, with the id of its job or chat and its price in micro-credits. */
+interface PlannedStart {
+  index: number;
+  jobId: string;
+  price: number;
 }
 
 /** Result of the planning of the next items. */
@@ -117,15 +131,15 @@ export async function advanceBulk(
   if (cancel) await cancelByOperator(pool, bulkId);
   if (live.length > 0) await collectEnds();
   aborted.throwIfAborted();
-  const input = sql.jsonb({ bulkId, missing, rejected, lost, itemsMax: itemsPerStep });
-  const state = await pool.oneFirst(sql.type(advancedRow)`SELECT bulk_advance(${input}) AS state`);
-  if (!state) throw new Error(`the bulk job ${bulkId} does not exist`);
+  const counted = { bulkId, missing, rejected, lost, itemsMax: itemsPerStep };
+  const state = await advanceRows(pool, counted);
   const {
     items: _items,
     caller,
     requestId: _,
     organizationId: __,
-    pricedAtMs: ___,
+    pausedProviders: ___,
+    pricedAtMs: ____,
     ...shown
   } = state;
   const { starts, failures, ...next } = caller
@@ -140,6 +154,21 @@ export async function advanceBulk(
     starts,
     ...next,
   };
+}
+
+/**
+ * Counts what has ended, and returns the next items to start (bulk.sql).
+ * @throws Error if the bulk job does not exist
+ */
+export async function advanceRows(
+  pool: DatabasePool,
+  input: JsonObject & { bulkId: string },
+): Promise<Advanced> {
+  const state = await pool.oneFirst(
+    sql.type(advancedRow)`SELECT bulk_advance(${sql.jsonb(input)}) AS state`,
+  );
+  if (!state) throw new Error(`the bulk job ${input.bulkId} does not exist`);
+  return state;
 }
 
 /** Waits for the ends of further jobs, longer while the worker is busy. */
@@ -197,15 +226,7 @@ async function startItems(
     jobId: plan.jobId,
     price,
   }));
-  const input = sql.jsonb({
-    bulkId,
-    starts,
-    failures: failures.map((item) => asJson(item)),
-    postponed: postponed.map((item) => asJson(item)),
-  });
-  const started = new Set(
-    await pool.oneFirst(sql.type(startedRow)`SELECT bulk_start_items(${input}) AS started`),
-  );
+  const started = await recordStarts(pool, bulkId, { starts, unstarted });
   const items: BulkStart[] = [];
   for (const item of planned) {
     if (!started.has(item.index)) {
@@ -227,6 +248,21 @@ async function startItems(
   return { starts: items, failures: failures.length, postponed: postponed.length, hasMore };
 }
 
+/** Records which items start, and why others do not. Returns the indexes of those that may start. */
+export async function recordStarts(
+  pool: DatabasePool,
+  bulkId: string,
+  { starts, unstarted }: { starts: PlannedStart[]; unstarted: Unstarted[] },
+): Promise<ReadonlySet<number>> {
+  const toRows = (canWait: boolean) =>
+    unstarted.filter((item) => item.canWait === canWait).map((item) => asJson(item));
+  const rows = { bulkId, starts: starts.map((start) => ({ ...start })) };
+  const input = sql.jsonb({ ...rows, failures: toRows(false), postponed: toRows(true) });
+  return new Set(
+    await pool.oneFirst(sql.type(startedRow)`SELECT bulk_start_items(${input}) AS started`),
+  );
+}
+
 function describeStart(plan: PlannedItem['plan'], bulkId: string, index: number): BulkStart {
   const { staticDetails, ...described } = describeWorkflow(plan);
   return {
@@ -236,7 +272,7 @@ function describeStart(plan: PlannedItem['plan'], bulkId: string, index: number)
   };
 }
 
-type NextItem = Advanced['items'][number];
+export type NextItem = Advanced['items'][number];
 
 /** Plans an item within its time limit. @throws GatewayError; PlanningTimeout */
 async function planInTime(
@@ -265,8 +301,8 @@ class PlanningTimeout extends Error {
  * fails after `planningAttemptsMax` attempts, so that it does not stop the others.
  * @throws an error of the database, which concerns all items
  */
-function toUnstarted(
-  { logger }: AdvanceDeps,
+export function toUnstarted(
+  { logger }: Pick<AdvanceDeps, 'logger'>,
   { index, postponed }: NextItem,
   error: unknown,
 ): Unstarted {

@@ -4,10 +4,10 @@
  */
 import type { Client, WorkflowExecutionDescription, WorkflowHandle } from '@temporalio/client';
 import type { ProtoFailure } from '@temporalio/common';
-import { studioTaskQueue } from '../../domain/job-contract.ts';
-import { forEachIsolated } from '../../platform/background.ts';
-import type { Logger } from '../../platform/logger.ts';
-import { callTemporal } from '../../platform/temporal.ts';
+import { studioTaskQueue } from '../domain/job-contract.ts';
+import { forEachIsolated } from '../platform/background.ts';
+import type { Logger } from '../platform/logger.ts';
+import { callTemporal } from '../platform/temporal.ts';
 
 /** Values of the enum `WorkflowTaskFailedCause` in temporal.api.enums.v1. */
 const resetCause = 20;

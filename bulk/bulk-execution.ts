@@ -6,12 +6,12 @@
 import type { Client } from '@temporalio/client';
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
-import { bulkChanged, bulkWorkflowType, type BulkInput } from '../../domain/bulk-contract.ts';
-import { searchAttributes, webhookTaskQueue } from '../../domain/job-contract.ts';
-import { forEachIsolated, type IsolationReport } from '../../platform/background.ts';
-import type { Config } from '../../platform/config.ts';
-import { command, type DatabasePool } from '../../platform/database.ts';
-import type { Logger } from '../../platform/logger.ts';
+import { bulkChanged, bulkWorkflowType, type BulkInput } from '../domain/bulk-contract.ts';
+import { searchAttributes, webhookTaskQueue } from '../domain/job-contract.ts';
+import { forEachIsolated, type IsolationReport } from '../platform/background.ts';
+import type { Config } from '../platform/config.ts';
+import { command, type DatabasePool } from '../platform/database.ts';
+import type { Logger } from '../platform/logger.ts';
 import type { FollowedKind } from '../executions/feed.ts';
 import { startExecution, sweepExecutions } from '../executions/keeper.ts';
 import type { BulkReads, BulkRecord } from './bulk-reads.ts';

@@ -5,19 +5,19 @@
 import { createHash } from 'node:crypto';
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
-import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
-import { fieldError, GatewayError, type ErrorDetail } from '../../domain/errors.ts';
-import { newId } from '../../domain/ids.ts';
-import { bulkEvents } from '../../domain/bulk-contract.ts';
-import { stringifySorted } from '../../domain/json.ts';
-import { metadataFields } from '../../domain/metadata.ts';
-import { claimCondition, claimKey, isKeyUsed, type ClaimResult } from '../../ledger/claims.ts';
-import type { Prices } from '../../ledger/price-book.ts';
-import type { Config } from '../../platform/config.ts';
-import { command, type DatabasePool } from '../../platform/database.ts';
-import { paceWork } from '../../platform/work-turns.ts';
-import type { RequestCaller } from '../requests/request-draft.ts';
-import { webhookUrlLengthMax } from '../requests/webhook-fields.ts';
+import { creditsFromMicro, microFromCredits } from '../domain/credits.ts';
+import { fieldError, GatewayError, type ErrorDetail } from '../domain/errors.ts';
+import { newId } from '../domain/ids.ts';
+import { bulkEvents } from '../domain/bulk-contract.ts';
+import { stringifySorted } from '../domain/json.ts';
+import { metadataFields } from '../domain/metadata.ts';
+import type { RequestCaller } from '../identity/access.ts';
+import { claimCondition, claimKey, isKeyUsed, type ClaimResult } from '../ledger/claims.ts';
+import type { Prices } from '../ledger/price-book.ts';
+import type { Config } from '../platform/config.ts';
+import { command, type DatabasePool } from '../platform/database.ts';
+import { paceWork } from '../platform/work-turns.ts';
+import { webhookUrlLengthMax } from '../studio/requests/webhook-fields.ts';
 import {
   countSteps,
   defaultsSchema,
@@ -119,8 +119,8 @@ interface CheckedItems {
   /** Number of valid items. */
   count: number;
   priceMicro: number;
-  /** Price of the first valid item. */
-  firstPriceMicro: number;
+  /** Free credits that the first valid item needs. */
+  firstNeedMicro: number;
   /** Number of invalid items, and the errors of the first ones. */
   invalid: number;
   invalidItems: ErrorDetail[];
@@ -148,7 +148,7 @@ export async function checkItems(
   const checked: CheckedItems = {
     count: 0,
     priceMicro: 0,
-    firstPriceMicro: 0,
+    firstNeedMicro: 0,
     invalid: 0,
     invalidItems: [],
   };
@@ -181,7 +181,7 @@ export async function checkItems(
       if (item.itemId !== null) ids.set(item.itemId, item.index);
       if (checked.count === 0) {
         throwIfOverBudget(request.options, item);
-        checked.firstPriceMicro = item.priceMicro;
+        checked.firstNeedMicro = item.chatMinMicro ?? item.priceMicro;
       }
       checked.count += 1;
       checked.priceMicro += item.priceMicro;
@@ -306,7 +306,8 @@ export async function acceptBulk(
     let isFirst = true;
     const checked = await checkItems({ ...request, prices }, deps, async (items) => {
       const [first] = items;
-      if (isFirst && first) await throwIfUnaffordable(pool, caller, first.priceMicro);
+      if (isFirst && first)
+        await throwIfUnaffordable(pool, caller, first.chatMinMicro ?? first.priceMicro);
       isFirst &&= !first;
       buffer.push(...items);
       if (buffer.length >= storedTogether) await flush();
@@ -386,7 +387,7 @@ async function activate(
       sql.type(overRow)`SELECT bulk_activate(${limits}) AS over`,
     );
     if (over) throw bulkLimitError(config, over);
-    await throwIfUnaffordable(connection, request.caller, checked.firstPriceMicro);
+    await throwIfUnaffordable(connection, request.caller, checked.firstNeedMicro);
     if (claimed) {
       await connection.query(command`UPDATE idempotency_claim SET state = 'done', subject_id = ${bulkId}
         WHERE ${claimCondition(claimed.claim)}`);

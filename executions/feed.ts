@@ -6,9 +6,9 @@
 import type { PassThrough } from 'node:stream';
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { formatEvent } from '../../domain/event-lines.ts';
-import type { DatabasePool } from '../../platform/database.ts';
-import { withCorrelation, withoutCorrelation, type Logger } from '../../platform/logger.ts';
+import { formatEvent } from '../domain/event-lines.ts';
+import type { DatabasePool } from '../platform/database.ts';
+import { withCorrelation, withoutCorrelation, type Logger } from '../platform/logger.ts';
 import type { AwaitedKind, Updates } from './updates.ts';
 
 /** Kind of executions that readers can follow. */

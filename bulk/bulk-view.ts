@@ -1,14 +1,17 @@
 /** Renders bulk jobs, their items and results as responses. */
 import { z } from 'zod';
-import { creditsFromMicro } from '../../domain/credits.ts';
-import { assert, errorTable } from '../../domain/errors.ts';
-import { isoTime, keysOf } from '../../domain/json.ts';
-import { useOf } from '../capabilities/capability.ts';
-import { awaitingSchema } from '../pipelines/approval-view.ts';
-import { findCapability } from '../pipelines/job-kinds.ts';
-import type { DatabasePool } from '../../platform/database.ts';
-import type { JobReads } from '../jobs/job-reads.ts';
-import type { JobView } from '../jobs/job-view.ts';
+import { creditsFromMicro } from '../domain/credits.ts';
+import { assert, errorTable } from '../domain/errors.ts';
+import { parseExact } from '../domain/exact-numbers.ts';
+import { isoTime, keysOf, type JsonObject } from '../domain/json.ts';
+import { exactFields } from '../chat/formats/chat-fields.ts';
+import { chatUses } from '../chat/item-chats.ts';
+import { useOf } from '../studio/capabilities/capability.ts';
+import { awaitingSchema } from '../studio/pipelines/approval-view.ts';
+import { findCapability } from '../studio/pipelines/job-kinds.ts';
+import type { DatabasePool } from '../platform/database.ts';
+import type { JobReads } from '../studio/jobs/job-reads.ts';
+import type { JobView } from '../studio/jobs/job-view.ts';
 import { createBulkReads, type BulkRecord, type ItemWithJob } from './bulk-reads.ts';
 
 const time = z.iso.datetime();
@@ -90,8 +93,18 @@ const itemError = z
   .object({ code: z.enum(keysOf(errorTable)), message: z.string(), retryable: z.boolean() })
   .nullable();
 const data = z.record(z.string(), z.unknown()).nullable().meta({
-  description: 'The same object as `data` of the endpoint; null if the item is not completed.',
+  description:
+    'The same object as `data` of the endpoint, or the answer of a chat; null if the item is not completed.',
 });
+const chatFields = {
+  chatId: z.string().nullable().meta({
+    description: 'Id of the chat in usage records; null if the item is no chat or has not started.',
+  }),
+  text: z.string().nullable().meta({ description: 'Text of the answer of a chat.' }),
+  tokens: z.object({ input: z.int(), output: z.int() }).nullable().meta({
+    description: 'Tokens of a chat that has ended; null for other items.',
+  }),
+};
 const itemRound = z
   .int()
   .meta({ description: 'Number of the attempt; `retry` starts the next one.' });
@@ -108,6 +121,7 @@ export const bulkItemSchema = z
     price: z.number(),
     credits: z.number().meta({ description: 'Charged credits.' }),
     awaiting: awaitingSchema,
+    ...chatFields,
     data,
     error: itemError,
     startedAt: time.nullable(),
@@ -125,6 +139,7 @@ export const bulkResultSchema = z
     jobId: z.string().nullable(),
     status: itemState,
     credits: z.number(),
+    ...chatFields,
     data,
     error: itemError,
     cursor: z.string().meta({ description: 'As `cursor`, returns the results after this one.' }),
@@ -191,12 +206,8 @@ export type BulkView = ReturnType<typeof createBulkView>;
 /** Creates the functions that render bulk jobs. */
 export function createBulkView({ publicBaseUrl, view }: { publicBaseUrl: string; view: JobView }) {
   async function showItem({ item, job }: ItemWithJob): Promise<BulkItemResource> {
-    const isDeleted = job !== null && job.mediaDeletedAtMs !== null;
-    const reason = isDeleted
-      ? 'MEDIA_DELETED'
-      : item.state === 'completed' && job === null
-        ? 'JOB_ARCHIVED'
-        : null;
+    const reason = findDeletion({ item, job });
+    const chat = showChat(item);
     const error = reason ? { code: reason, message: errorTable[reason].message } : item.error;
     const code = keysOf(errorTable).find((known) => known === error?.code);
     const capability = findCapability(item.type);
@@ -206,11 +217,12 @@ export function createBulkView({ publicBaseUrl, view }: { publicBaseUrl: string;
       use: capability ? useOf(capability) : item.type,
       state: item.state,
       round: item.round,
-      jobId: item.job_id,
+      jobId: item.is_chat ? null : item.job_id,
       price: creditsFromMicro(item.price),
       credits: creditsFromMicro(item.charged),
       awaiting: job ? await view.awaiting(job) : [],
-      data: job && (await view.result(job)),
+      ...chat.fields,
+      data: job ? await view.result(job) : chat.data,
       error: error && code ? { ...error, code, retryable: errorTable[code].retryable } : null,
       startedAt: isoTime(item.claimed_at),
       endedAt: isoTime(item.ended_at),
@@ -223,9 +235,35 @@ export function createBulkView({ publicBaseUrl, view }: { publicBaseUrl: string;
     /** Renders a line of the results. */
     async result(ended: ItemWithJob): Promise<BulkResult> {
       const { state: status, ...shown } = await showItem(ended);
-      const { id, index, round, jobId, credits, data: result, error } = shown;
+      const { id, index, round, jobId, credits, chatId, text, tokens, error } = shown;
+      const { data: result } = shown;
       const cursor = String(ended.item.end_number);
-      return { id, index, round, jobId, status, credits, data: result, error, cursor };
+      const ids = { id, index, round, jobId, chatId };
+      return { ...ids, status, credits, text, tokens, data: result, error, cursor };
+    },
+  };
+}
+
+/** Returns the reason why the result of a completed item is gone; null if it is not. */
+function findDeletion({ item, job }: ItemWithJob) {
+  if (job) return job.mediaDeletedAtMs === null ? null : 'MEDIA_DELETED';
+  if (item.state !== 'completed') return null;
+  if (!item.is_chat) return 'JOB_ARCHIVED';
+  return item.answer === null ? 'ANSWER_DELETED' : null;
+}
+
+/** Shows what only chats have: id, text, tokens, and the answer in the format of its endpoint. */
+function showChat(item: ItemWithJob['item']) {
+  const { type, answer, input_tokens: input, output_tokens: output } = item;
+  // oxlint-disable-next-line no-unsafe-type-assertion -- the text was written by a presentation
+  const found = answer === null ? null : (parseExact(answer, exactFields) as JsonObject);
+  const tokens = input === null || output === null ? null : { input, output };
+  return {
+    data: found,
+    fields: {
+      chatId: item.is_chat ? item.job_id : null,
+      text: found && (chatUses.get(type)?.readText(found) ?? null),
+      tokens,
     },
   };
 }

@@ -1,9 +1,9 @@
 /** Reads bulk jobs, their items and results for API responses. */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
-import { bulkEvents } from '../../domain/bulk-contract.ts';
-import type { DatabasePool } from '../../platform/database.ts';
-import type { JobReads, JobRecord } from '../jobs/job-reads.ts';
+import { bulkEvents } from '../domain/bulk-contract.ts';
+import type { DatabasePool } from '../platform/database.ts';
+import type { JobReads, JobRecord } from '../studio/jobs/job-reads.ts';
 
 /** Schema of a bulk job as it is read. */
 export const bulkRow = z.object({
@@ -65,6 +65,11 @@ const bulkItemRow = z.object({
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
   claimed_at: z.number().nullable(),
   ended_at: z.number().nullable(),
+  is_chat: z.boolean(),
+  /** Answer of a chat, as JSON text; null if it has none, or it was deleted because of its age. */
+  answer: z.string().nullable(),
+  input_tokens: z.number().nullable(),
+  output_tokens: z.number().nullable(),
   /** Place of the end among the ends of the bulk job; null if the item has not ended. */
   end_number: z.number().nullable(),
 });
@@ -132,8 +137,10 @@ async function listItems(
 ): Promise<ItemWithJob[]> {
   const items = await pool.any(sql.type(bulkItemRow)`
     SELECT i.index, i.item_id, i.type, CASE WHEN j.awaiting THEN 'awaiting_approval' ELSE i.state END AS state,
-      i.round, i.job_id, i.price, i.charged, i.error, i.claimed_at, i.ended_at, i.end_number
+      i.round, i.job_id, i.price, i.charged, i.error, i.claimed_at, i.ended_at, i.end_number,
+      i.chat_min IS NOT NULL AS is_chat, i.answer, r.input_tokens, r.output_tokens
     FROM bulk_item i LEFT JOIN job j ON j.id = i.job_id AND i.state = 'running'
+      LEFT JOIN reservation r ON r.id = i.job_id AND i.chat_min IS NOT NULL AND r.state <> 'reserved'
     WHERE i.bulk_id = ${bulk.id} AND ${where} ORDER BY ${order} LIMIT ${limit}`);
   const ids = items.flatMap(({ job_id: id, state }) =>
     id && (state === 'completed' || state === 'awaiting_approval') ? [id] : [],

@@ -3,46 +3,56 @@
  * single endpoints, and plans their jobs when they are started.
  */
 import { z } from 'zod';
-import { fieldError, GatewayError, prefixError } from '../../domain/errors.ts';
-import { asRecord, type JsonObject } from '../../domain/json.ts';
-import { webhookEvents } from '../../domain/job-contract.ts';
-import type { JobPlan } from '../../domain/job-plan.ts';
-import { metadataSchema, parseMetadata } from '../../domain/metadata.ts';
-import { parseWith } from '../../domain/parsing.ts';
-import { authorize } from '../../identity/access.ts';
-import type { Prices } from '../../ledger/price-book.ts';
-import type { Outbound } from '../../platform/outbound.ts';
-import { runInTurn } from '../../platform/work-turns.ts';
-import type { Webhooks } from '../../webhooks/webhooks.ts';
-import { findByUse, getRequiredScope, useOf, type Capability } from '../capabilities/capability.ts';
-import { itemBody } from '../capabilities/request-fields.ts';
-import { findCapability, jobKinds } from '../pipelines/job-kinds.ts';
-import { priceRequest, sumBeforeApproval, type PricingServices } from '../requests/estimates.ts';
-import { calculateChargeMaxMicro, completePlan, priceDraft } from '../requests/planner.ts';
+import { assert, fieldError, GatewayError, prefixError } from '../domain/errors.ts';
+import { asRecord, type JsonObject } from '../domain/json.ts';
+import { webhookEvents } from '../domain/job-contract.ts';
+import type { JobPlan } from '../domain/job-plan.ts';
+import { metadataSchema, parseMetadata } from '../domain/metadata.ts';
+import { parseWith } from '../domain/parsing.ts';
+import { chatUses, checkItemChat, type ItemChatServices } from '../chat/item-chats.ts';
+import { authorize, type RequestCaller } from '../identity/access.ts';
+import type { Prices } from '../ledger/price-book.ts';
+import type { Outbound } from '../platform/outbound.ts';
+import { runInTurn } from '../platform/work-turns.ts';
+import type { Webhooks } from '../webhooks/webhooks.ts';
+import {
+  findByUse,
+  getRequiredScope,
+  useOf,
+  type Capability,
+} from '../studio/capabilities/capability.ts';
+import { itemBody } from '../studio/capabilities/request-fields.ts';
+import { findCapability, jobKinds } from '../studio/pipelines/job-kinds.ts';
+import {
+  priceRequest,
+  sumBeforeApproval,
+  type PricingServices,
+} from '../studio/requests/estimates.ts';
+import { calculateChargeMaxMicro, completePlan, priceDraft } from '../studio/requests/planner.ts';
 import {
   authorizeRequest,
   draftRequest,
   measurePrices,
   type ParsedRequest,
-  type RequestCaller,
   type StudioRequest,
-} from '../requests/request-draft.ts';
-import { parseWebhook } from '../requests/webhook-fields.ts';
+} from '../studio/requests/request-draft.ts';
+import { parseWebhook } from '../studio/requests/webhook-fields.ts';
 
 /** Services that check, price and plan items. */
-export interface ItemServices extends PricingServices {
+export interface ItemServices extends PricingServices, ItemChatServices {
   outbound: Outbound;
   webhooks: Webhooks;
 }
 
-const useNames = jobKinds.map(useOf);
+const useNames = [...jobKinds.map(useOf), ...chatUses.keys()];
 const use = z.enum(useNames).meta({
-  description: 'Studio endpoint of the item: its path after `/studio/`.',
+  description:
+    'Endpoint of the item: its path after `/studio/`, or that of a chat endpoint after `/api/v1/`.',
   example: 'image/generate',
 });
 const body = itemBody.meta({
   description:
-    'Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item.',
+    'Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item. A chat may not have `webhookUrl`, `stream`, `background`, `store` or several answers.',
 });
 
 /** Schema of an item as callers send it. */
@@ -72,6 +82,7 @@ export const storedItem = z.object({
   metadata: metadataSchema.nullable(),
   recipe: z.string().nullable(),
 });
+/** Item as it is stored. `type`: the job type of its capability, or the endpoint of a chat. */
 export type StoredItem = z.infer<typeof storedItem>;
 
 /** Item that was checked and priced. */
@@ -80,6 +91,8 @@ export interface PricedItem extends StoredItem {
   use: string;
   /** Maximum charge in micro-credits. */
   priceMicro: number;
+  /** Minimum of free micro-credits with which a chat starts; null for an item with a job. */
+  chatMinMicro: number | null;
   /** Most that it costs before its first decision, in micro-credits. */
   beforeApprovalMicro: number;
 }
@@ -105,6 +118,8 @@ export async function priceItem(
   const path = `items.${index}`;
   const { id, name, capability, fields } = await withPrefix(path, () => readItem(value, owner));
   return withPrefix(`${path}.body`, async () => {
+    if (!capability)
+      return priceChat({ index, name, id: id ?? null, fields, recipe }, owner, services);
     const parsed = parseBody({ capability, fields }, owner, services);
     const item: StoredItem = { index, type: capability.type, ...parsed, recipe };
     const request = buildRequest(item, owner);
@@ -113,8 +128,54 @@ export async function priceItem(
     const beforeApprovalMicro = steps?.some(({ approval }) => approval)
       ? sumBeforeApproval(steps, price.steps)
       : priceMicro;
-    return { ...item, itemId: id ?? null, use: name, priceMicro, beforeApprovalMicro };
+    const ids = { itemId: id ?? null, use: name };
+    return { ...item, ...ids, priceMicro, chatMinMicro: null, beforeApprovalMicro };
   });
+}
+
+/** Body of an item that is a chat. */
+interface ChatFields {
+  index: number;
+  name: string;
+  id: string | null;
+  fields: JsonObject;
+  recipe: string | null;
+}
+
+/**
+ * Checks and prices a chat. Its request is stored as text, because numbers in tools keep their digits, with the
+ * models that the key must be allowed to use.
+ */
+async function priceChat(
+  { index, name, id, fields, recipe }: ChatFields,
+  { caller, metadata: shared, prices }: ItemOwner,
+  services: ItemServices,
+): Promise<PricedItem> {
+  const chatUse = chatUses.get(name);
+  assert(chatUse, `${name} is no use of an item`);
+  const checked = await checkItemChat(
+    chatUse,
+    { fields, shared, caller, pricedAtMs: prices.atMs },
+    services,
+  );
+  const { request, metadata, leastMicro, priceMicro } = checked;
+  return {
+    index,
+    type: name,
+    request: {
+      model: request.model,
+      fallbacks: request.fallbacks ?? [],
+      chat: JSON.stringify(request),
+    },
+    webhook: null,
+    metadata,
+    recipe,
+    itemId: id,
+    use: name,
+    priceMicro,
+    chatMinMicro: leastMicro,
+    beforeApprovalMicro: priceMicro,
+  };
 }
 
 /** Returns the number of steps of an item that has not been checked: those of a pipeline, or one. */
@@ -123,14 +184,14 @@ export function countSteps(value: unknown, defaults: ItemDefaults = {}): number 
   return Array.isArray(steps) ? Math.max(1, steps.length) : 1;
 }
 
-/** Reads the fields of an item, and finds the capability that its caller may use. */
+/** Reads the fields of an item, and finds its capability; undefined for a chat. */
 function readItem(value: unknown, { defaults, caller }: ItemOwner) {
   const { id, use: ownUse, body: ownBody } = parseWith(itemSchema, value);
   const name = ownUse ?? defaults.use;
-  const capability = name === undefined ? undefined : findByUse(jobKinds, name);
-  if (!capability || name === undefined)
+  if (name === undefined)
     throw fieldError('INVALID_REQUEST', 'use', `is required; allowed are ${useNames.join(', ')}`);
-  authorize(caller, getRequiredScope(capability));
+  const capability = findByUse(jobKinds, name);
+  authorize(caller, capability ? getRequiredScope(capability) : 'chat');
   return { id, name, capability, fields: { ...defaults.body, ...ownBody } };
 }
 

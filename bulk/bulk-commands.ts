@@ -2,13 +2,14 @@
 import { setImmediate as serveOtherRequests } from 'node:timers/promises';
 import { sql } from 'slonik';
 import { z } from 'zod';
-import { GatewayError } from '../../domain/errors.ts';
-import type { JsonObject } from '../../domain/json.ts';
-import type { Config } from '../../platform/config.ts';
-import type { DatabasePool } from '../../platform/database.ts';
-import { authorize } from '../../identity/access.ts';
-import { getRequiredScope } from '../capabilities/capability.ts';
-import { authorizeRequest, type RequestCaller } from '../requests/request-draft.ts';
+import { GatewayError } from '../domain/errors.ts';
+import type { JsonObject } from '../domain/json.ts';
+import type { Config } from '../platform/config.ts';
+import type { DatabasePool } from '../platform/database.ts';
+import { chatUses } from '../chat/item-chats.ts';
+import { authorize, authorizeModel, type RequestCaller } from '../identity/access.ts';
+import { getRequiredScope } from '../studio/capabilities/capability.ts';
+import { authorizeRequest } from '../studio/requests/request-draft.ts';
 import { bulkLimitError, openLimits } from './received-bulks.ts';
 import { buildRequest, storedItem } from './bulk-items.ts';
 import type { BulkRecord } from './bulk-reads.ts';
@@ -43,6 +44,7 @@ const refusals = {
 
 const isLimitedRow = z.object({ limited: z.boolean() });
 const sampleRow = storedItem.omit({ index: true });
+const sampledModels = z.object({ model: z.string(), fallbacks: z.array(z.string()) });
 
 /**
  * Checks that a key may start the items of a bulk job: it needs their scopes and models, and if it has
@@ -54,7 +56,7 @@ async function authorizeStart(
   caller: RequestCaller,
   pool: DatabasePool,
 ): Promise<void> {
-  authorize(caller, 'studio:*');
+  authorize(caller, 'bulk:*');
   const isLimited = await pool.oneFirst(sql.type(isLimitedRow)`
     SELECT key_is_limited(acting.id) AND coalesce(acting.budget_of, acting.id)
       <> (SELECT coalesce(k.budget_of, k.id) FROM api_key k WHERE k.id = ${keyId}) AS limited
@@ -66,11 +68,17 @@ async function authorizeStart(
   // One item for each choice of endpoints and models.
   const samples = await pool.any(sql.type(sampleRow)`
     SELECT DISTINCT ON (i.type, jsonb_path_query_array(i.request, '$.**.use'),
-        jsonb_path_query_array(i.request, '$.**.model'), jsonb_path_query_array(i.request, '$.**.service'),
+        jsonb_path_query_array(i.request, '$.**.model'), i.request->'fallbacks', jsonb_path_query_array(i.request, '$.**.service'),
         jsonb_path_query_array(i.request, '$.**.operation'))
       i.type, i.request, i.webhook, i.metadata, i.recipe
     FROM bulk_item i WHERE i.bulk_id = ${id} AND i.state IN ('waiting', 'failed')`);
   for (const sample of samples) {
+    if (chatUses.has(sample.type)) {
+      authorize(caller, 'chat');
+      const { model, fallbacks } = sampledModels.parse(sample.request);
+      for (const name of [model, ...fallbacks]) authorizeModel(caller, name);
+      continue;
+    }
     const request = buildRequest(sample, { caller, countCopied: () => {} });
     authorize(caller, getRequiredScope(request.capability));
     try {

@@ -2,7 +2,7 @@
 -- the storage quota of their organization, and deletes the bodies of items that cannot start again.
 
 -- Sets the bytes of a new item, and deletes the body of an item that cannot start again. A row
--- without a body counts as 256 bytes until it is deleted.
+-- without a body counts as 256 bytes, and the bytes of its answer, until they are deleted.
 CREATE OR REPLACE FUNCTION bulk_item_measure() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   IF TG_OP = 'INSERT' THEN
@@ -11,7 +11,7 @@ BEGIN
   ELSIF NEW.state IN ('completed', 'canceled') OR NEW.state = 'failed'
     AND EXISTS (SELECT FROM bulk b WHERE b.id = NEW.bulk_id AND b.status = 'canceled') THEN
     NEW.request := '{}'; NEW.webhook := NULL; NEW.metadata := NULL;
-    NEW.stored_bytes := least(NEW.stored_bytes, 256);
+    NEW.stored_bytes := least(NEW.stored_bytes, 256) + coalesce(octet_length(NEW.answer), 0);
   END IF;
   RETURN NEW;
 END $$;
@@ -70,12 +70,13 @@ CREATE OR REPLACE TRIGGER bulk_forgets_failed AFTER UPDATE OF status ON bulk
   FOR EACH ROW WHEN (NEW.status = 'canceled' AND OLD.status <> 'canceled')
   EXECUTE FUNCTION bulk_forget_failed();
 
--- Deletes the bodies of the failed items of bulk jobs that ended before a time, at most those of 100
--- bulk jobs. From then on, these items cannot be retried.
+-- Deletes the bodies of the failed items and the answers of bulk jobs that ended before a time, at most those
+-- of 100 bulk jobs. From then on, these items cannot be retried.
 CREATE FUNCTION bulk_forget_bodies(ended_before timestamptz) RETURNS void LANGUAGE sql AS $$
-  UPDATE bulk_item SET request = '{}', webhook = NULL, metadata = NULL, stored_bytes = least(stored_bytes, 256)
-  WHERE state = 'failed' AND request <> '{}' AND bulk_id IN (
-    SELECT b.id FROM bulk b WHERE b.completed_at < ended_before AND b.failed > 0
+  UPDATE bulk_item SET request = '{}', webhook = NULL, metadata = NULL, answer = NULL,
+    stored_bytes = least(stored_bytes, 256)
+  WHERE (state = 'failed' AND request <> '{}' OR answer IS NOT NULL) AND bulk_id IN (
+    SELECT b.id FROM bulk b WHERE b.completed_at < ended_before
       AND b.stored_bytes > 256 * b.total LIMIT 100)
 $$;
 

@@ -10,11 +10,11 @@ import {
   type WorkflowStartOptions,
 } from '@temporalio/client';
 import type { SignalDefinition } from '@temporalio/common';
-import { studioTaskQueue, workflowTaskTimeout } from '../../domain/job-contract.ts';
-import { forEachIsolated, type IsolationReport } from '../../platform/background.ts';
-import type { Config } from '../../platform/config.ts';
-import { withCorrelation, type Logger } from '../../platform/logger.ts';
-import { callTemporal } from '../../platform/temporal.ts';
+import { studioTaskQueue, workflowTaskTimeout } from '../domain/job-contract.ts';
+import { forEachIsolated, type IsolationReport } from '../platform/background.ts';
+import type { Config } from '../platform/config.ts';
+import { withCorrelation, type Logger } from '../platform/logger.ts';
+import { callTemporal } from '../platform/temporal.ts';
 import { readWorkflow } from './workflow-state.ts';
 
 /** Workflow of an execution, with the options that describe it to operators. */

@@ -4,14 +4,14 @@
  */
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
-import { bulkEvents, type BulkEventName } from '../../domain/bulk-contract.ts';
-import { microFromCredits, reserveResult } from '../../domain/credits.ts';
-import { GatewayError } from '../../domain/errors.ts';
-import { asJson, type JsonObject } from '../../domain/json.ts';
-import { throwRejection } from '../../ledger/ledger.ts';
-import type { Config } from '../../platform/config.ts';
-import { command, type DatabasePool } from '../../platform/database.ts';
-import type { RequestCaller } from '../requests/request-draft.ts';
+import { bulkEvents, type BulkEventName } from '../domain/bulk-contract.ts';
+import { microFromCredits, reserveResult } from '../domain/credits.ts';
+import { GatewayError } from '../domain/errors.ts';
+import { asJson, type JsonObject } from '../domain/json.ts';
+import type { RequestCaller } from '../identity/access.ts';
+import { throwRejection } from '../ledger/ledger.ts';
+import type { Config } from '../platform/config.ts';
+import { command, type DatabasePool } from '../platform/database.ts';
 import type { BulkSubmission } from './bulk-intake.ts';
 import type { PricedItem } from './bulk-items.ts';
 
@@ -108,10 +108,10 @@ export async function insertItems(
   const rows = items.map((item): JsonObject => ({ ...item, webhook: asJson(item.webhook) }));
   await pool.transaction(async (connection) => {
     await connection.query(command`
-      INSERT INTO bulk_item (bulk_id, index, item_id, type, request, webhook, metadata, recipe, price)
-      SELECT ${bulkId}, index, "itemId", type, request, nullif(webhook, 'null'), nullif(metadata, 'null'), recipe, "priceMicro"
+      INSERT INTO bulk_item (bulk_id, index, item_id, type, request, webhook, metadata, recipe, price, chat_min)
+      SELECT ${bulkId}, index, "itemId", type, request, nullif(webhook, 'null'), nullif(metadata, 'null'), recipe, "priceMicro", "chatMinMicro"
       FROM jsonb_to_recordset(${sql.jsonb(rows)}) AS x(index integer, "itemId" text, type text,
-        request jsonb, webhook jsonb, metadata jsonb, recipe text, "priceMicro" bigint)`);
+        request jsonb, webhook jsonb, metadata jsonb, recipe text, "priceMicro" bigint, "chatMinMicro" bigint)`);
     // The insertion has locked the row of the organization.
     const fits = await connection.oneFirst(sql.type(fitsRow)`
       SELECT upload_bytes <= ${config.UPLOAD_BYTES_MAX} AS fits FROM organization WHERE id = ${organizationId}`);

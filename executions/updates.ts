@@ -5,11 +5,11 @@
  * rows of awaited executions are also read once a second. The row is authoritative.
  */
 import { z } from 'zod';
-import { rejection } from '../../domain/credits.ts';
-import type { Config } from '../../platform/config.ts';
-import { command, type DatabasePool } from '../../platform/database.ts';
-import type { Logger } from '../../platform/logger.ts';
-import { openListener } from '../../platform/postgres-notifications.ts';
+import { rejection } from '../domain/credits.ts';
+import type { Config } from '../platform/config.ts';
+import { command, type DatabasePool } from '../platform/database.ts';
+import type { Logger } from '../platform/logger.ts';
+import { openListener } from '../platform/postgres-notifications.ts';
 
 /** Schema of an event as Postgres sends it. `id` is the id of the execution. */
 const executionEvent = z.discriminatedUnion('event', [

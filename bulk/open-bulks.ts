@@ -1,7 +1,7 @@
 /** Explains bulk jobs to operators: why one is open, since when, and what continues or ends it. */
 import type { Client } from '@temporalio/client';
-import { formatAgo } from '../../domain/durations.ts';
-import type { DatabasePool } from '../../platform/database.ts';
+import { formatAgo } from '../domain/durations.ts';
+import type { DatabasePool } from '../platform/database.ts';
 import { createBulkOverview, type BulkRecord } from './bulk-reads.ts';
 import {
   describeFailures,

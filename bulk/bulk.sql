@@ -54,30 +54,35 @@ $$;
 CREATE FUNCTION bulk_canceled_error() RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
   SELECT '{"code": "CANCELED", "message": "The bulk job was canceled before the item started."}'::jsonb $$;
 
--- Returns the id of the next job of an item. The first 12 digits are the time of the bulk job. The
+-- Returns the id of the next job or chat of an item. The first 12 digits are the time of the bulk job. The
 -- others follow from the bulk job, the index and the round, so that a start that is repeated, even
 -- after the restore of a backup, finds the workflow of the first start. The id of a job whose
 -- reservation was rejected determines the id of the next one.
-CREATE FUNCTION bulk_job_id(bulk_id text, former text) RETURNS text LANGUAGE sql IMMUTABLE AS $$
-  SELECT 'job_' || substr(bulk_id, 6, 12) || left(encode(sha256(convert_to(bulk_id || ' ' || former, 'UTF8')), 'hex'), 20) $$;
+CREATE FUNCTION bulk_job_id(bulk_id text, former text, is_chat boolean DEFAULT false) RETURNS text LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN is_chat THEN 'chat_' ELSE 'job_' END || substr(bulk_id, 6, 12) || left(encode(sha256(convert_to(bulk_id || ' ' || former, 'UTF8')), 'hex'), 20) $$;
 
 -- Changes started items without a job, whose end the workflow does not await. `missing` and `rejected` wait
 -- again: their workflow was not found, or the ledger rejected their reservation. In a canceled bulk
 -- job, which starts nothing more, they are canceled. `lost` fail: their workflow has ended, but a
--- restored database lacks the job.
+-- restored database lacks the job. A chat waits again, with another id, if its reservation was rejected,
+-- if the provider was busy (`error.waits`), or if its worker has not reserved within 30 seconds: its reservation
+-- requires that the item still has its id (bulk_claim).
 CREATE FUNCTION bulk_return_items(INOUT b bulk, missing jsonb, rejected jsonb, lost jsonb) LANGUAGE plpgsql AS $$
 DECLARE i record; next_state text;
 BEGIN
   FOR i IN SELECT * FROM bulk_item r WHERE r.bulk_id = b.id AND r.state = 'running'
-      AND (missing ? r.job_id OR rejected ? r.job_id OR lost ? r.job_id)
-      AND NOT EXISTS (SELECT FROM job j WHERE j.id = r.job_id) ORDER BY r.index FOR UPDATE
+      AND (r.error ? 'waits' OR NOT EXISTS (SELECT FROM reservation v WHERE v.id = r.job_id)
+        AND (rejected ? r.job_id OR CASE WHEN r.chat_min IS NULL THEN missing ? r.job_id OR lost ? r.job_id
+          ELSE r.claimed_at < clock_timestamp() - interval '30 seconds' END)) ORDER BY r.index FOR UPDATE
   LOOP
-    next_state := CASE WHEN lost ? i.job_id THEN 'failed' WHEN b.status = 'canceled' THEN 'canceled' ELSE 'waiting' END;
+    next_state := CASE WHEN i.chat_min IS NULL AND lost ? i.job_id THEN 'failed' WHEN b.status = 'canceled' THEN 'canceled' ELSE 'waiting' END;
     b.running := b.running - 1; b.reserved := b.reserved - i.price;
     IF next_state = 'waiting' THEN
       b.waiting := b.waiting + 1; b.waiting_price := b.waiting_price + i.price;
-      UPDATE bulk_item w SET state = next_state,
-        job_id = CASE WHEN rejected ? w.job_id THEN bulk_job_id(b.id, w.job_id) ELSE w.job_id END
+      UPDATE bulk_item w SET state = next_state, error = w.error - 'waits',
+        postponed = w.postponed + coalesce(w.error ? 'waits', false)::integer,
+        job_id = CASE WHEN rejected ? w.job_id OR w.chat_min IS NOT NULL
+          THEN bulk_job_id(b.id, w.job_id, w.chat_min IS NOT NULL) ELSE w.job_id END
       WHERE w.bulk_id = b.id AND w.index = i.index;
       CONTINUE;
     END IF;
@@ -91,7 +96,7 @@ BEGIN
   END LOOP;
 END $$;
 
--- Returns whether the item of a job is started. Called by the reservation of the job, in its
+-- Returns whether the item of a job or chat is started. Called by its reservation, in its
 -- transaction: the changed time keeps the item from being returned while the job begins.
 CREATE FUNCTION bulk_claim(started_job_id text) RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
@@ -99,17 +104,41 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- Counts the jobs that have ended since the last count, and the running ones that await an approval.
+-- Stores the ends of chats, in the transaction of their settlements: the answer, or the error, with `waits`
+-- if the chat can be tried again.
+CREATE FUNCTION bulk_end_chats(operations jsonb, answers json[]) RETURNS void LANGUAGE sql AS $$
+  UPDATE bulk_item i SET answer = o->'item'->>'answer', error = o->'item'->'error'
+  FROM ROWS FROM (jsonb_array_elements(operations), unnest(answers)) AS x(o, result)
+  WHERE o ? 'item' AND o->>'verb' = 'settle' AND result->>'verdict' = 'settled'
+    AND i.job_id = o->>'id' AND i.state = 'running'
+$$;
+
+-- Returns the running items of a bulk job whose job or chat has ended. A chat without answer and error was
+-- settled by the sweeper, because its worker stopped.
+CREATE FUNCTION bulk_ended_items(of_bulk text) RETURNS TABLE (index integer, state text, charged bigint,
+  error jsonb, ended_at timestamptz) LANGUAGE sql AS $$
+  SELECT i.index, j.status, coalesce(r.charged, 0), j.error, j.completed_at
+    FROM bulk_item i JOIN job j ON j.id = i.job_id JOIN reservation r ON r.id = j.id
+    WHERE i.bulk_id = of_bulk AND i.state = 'running' AND i.chat_min IS NULL AND j.status <> 'open'
+  UNION ALL SELECT i.index, CASE WHEN i.answer IS NULL THEN 'failed' ELSE 'completed' END, coalesce(r.charged, 0),
+      CASE WHEN i.answer IS NULL THEN coalesce(i.error, '{"code": "OUTCOME_UNKNOWN",
+        "message": "The worker that called the provider stopped, so the answer is lost."}') END, r.settled_at
+    FROM bulk_item i JOIN reservation r ON r.id = i.job_id
+    WHERE i.bulk_id = of_bulk AND i.state = 'running' AND i.chat_min IS NOT NULL AND r.state <> 'reserved'
+      AND (i.error ? 'waits') IS NOT TRUE
+$$;
+
+-- Counts the jobs and chats that have ended since the last count, and the running jobs that await an approval.
 CREATE FUNCTION bulk_count_ends(INOUT b bulk) LANGUAGE plpgsql AS $$
 DECLARE e record; last integer := -1;
 BEGIN
   b.awaiting := 0;
   IF b.running = 0 THEN RETURN; END IF;
   FOR e IN
-    UPDATE bulk_item i SET state = j.status, charged = coalesce(r.charged, 0), error = j.error,
-      ended_at = j.completed_at, end_number = b.last_end + 1 + i.index
-    FROM job j JOIN reservation r ON r.id = j.id
-    WHERE i.bulk_id = b.id AND i.state = 'running' AND j.id = i.job_id AND j.status <> 'open'
+    UPDATE bulk_item i SET state = n.state, charged = n.charged, error = n.error,
+      ended_at = n.ended_at, end_number = b.last_end + 1 + i.index
+    FROM bulk_ended_items(b.id) AS n
+    WHERE i.bulk_id = b.id AND i.index = n.index
     RETURNING i.index, i.state, i.price, i.charged
   LOOP
     b.running := b.running - 1;
@@ -163,13 +192,14 @@ BEGIN
   may_start := false;
   LOOP
     EXIT WHEN b.waiting = 0 OR b.status <> 'in_progress' AND NOT (b.status = 'paused' AND b.stop_reason <> 'PAUSED');
-    SELECT i.index, i.price INTO next FROM bulk_item i
+    SELECT i.index, i.price, i.chat_min INTO next FROM bulk_item i
       WHERE i.bulk_id = b.id AND i.state = 'waiting' ORDER BY i.postponed, i.index LIMIT 1;
     IF b.charged + b.reserved + next.price > b.max_credits THEN
       IF b.running = 0 THEN b.status := 'stopped'; b.stop_reason := 'MAX_CREDITS'; b.resume_at := NULL; END IF;
       EXIT;
     END IF;
-    answer := ledger_probe(b.organization_id, caller->>'keyId', next.price);
+    answer := ledger_probe(b.organization_id, caller->>'keyId', coalesce(next.chat_min, next.price),
+      CASE WHEN next.chat_min IS NULL THEN 'studio' ELSE 'chat' END);
     verdict := answer->>'verdict';
     IF verdict = 'reserved' THEN
       b.status := 'in_progress'; b.stop_reason := NULL; b.resume_at := NULL; may_start := true;
@@ -191,10 +221,12 @@ BEGIN
 END $$;
 
 -- Counts what has ended, decides whether the bulk job goes on, and returns its state and the next
--- items to plan. Input: {bulkId, missing, rejected, lost: ids of jobs (bulk_return_items), itemsMax}.
+-- items to plan: those with jobs, or chats. Input: {bulkId, missing, rejected, lost: ids of jobs
+-- (bulk_return_items), itemsMax, chats?}. `chatsMayStart` tells whether chats wait and may start.
 -- Workers of 0.1.0 send `live` instead of `missing` and `lost`: the ids of the jobs whose end they await.
 CREATE FUNCTION bulk_advance(input jsonb) RETURNS json LANGUAGE plpgsql AS $$
 DECLARE b bulk; before bulk; caller json; gate record; event_id text; items json;
+  chats boolean := coalesce((input->>'chats')::boolean, false);
 BEGIN
   SELECT * INTO b FROM bulk WHERE id = input->>'bulkId' AND status <> 'receiving' FOR UPDATE;
   IF NOT FOUND THEN RETURN NULL; END IF;
@@ -226,9 +258,10 @@ BEGIN
     SELECT json_agg(n) INTO items FROM (
       -- Items that were postponed more often may take long, and are planned apart from the others.
       SELECT i.index, i.type, i.request, i.webhook, i.metadata, i.recipe,
-        coalesce(i.job_id, bulk_job_id(b.id, i.index || ' ' || i.round)) AS "jobId", i.postponed FROM bulk_item i
-      WHERE i.bulk_id = b.id AND i.state = 'waiting' AND i.postponed =
-        (SELECT min(w.postponed) FROM bulk_item w WHERE w.bulk_id = b.id AND w.state = 'waiting')
+        coalesce(i.job_id, bulk_job_id(b.id, i.index || ' ' || i.round, chats)) AS "jobId", i.postponed FROM bulk_item i
+      WHERE i.bulk_id = b.id AND i.state = 'waiting' AND (i.chat_min IS NOT NULL) = chats AND i.postponed =
+        (SELECT min(w.postponed) FROM bulk_item w
+          WHERE w.bulk_id = b.id AND w.state = 'waiting' AND (w.chat_min IS NOT NULL) = chats)
       -- More items than `concurrency` may be running after it was lowered.
       ORDER BY i.index LIMIT greatest(0, least((input->>'itemsMax')::integer, b.concurrency - b.running + b.awaiting))) AS n;
   END IF;
@@ -239,8 +272,14 @@ BEGIN
     'chargedMicro', b.charged, 'reservedMicro', b.reserved,
     'organizationId', b.organization_id, 'pricedAtMs', floor(extract(epoch FROM b.created_at) * 1000)::bigint, 'requestId', b.request_id, 'metadata', b.metadata,
     'caller', caller, 'eventId', event_id, 'items', coalesce(items, '[]'),
+    'chatsMayStart', gate.may_start AND b.running - b.awaiting < b.concurrency
+      AND EXISTS (SELECT FROM bulk_item i WHERE i.bulk_id = b.id AND i.state = 'waiting' AND i.chat_min IS NOT NULL),
+    'chatsRunning',
+    (SELECT count(*) FROM bulk_item i WHERE i.bulk_id = b.id AND i.state = 'running' AND i.chat_min IS NOT NULL),
+    'pausedProviders', (SELECT coalesce(json_agg(p.provider), '[]') FROM provider_pause p),
+    -- Providers bill chats that were sent, so their answers are awaited.
     'toCancel', coalesce((SELECT json_agg(i.job_id) FROM bulk_item i
-      WHERE b.cancels_running AND i.bulk_id = b.id AND i.state = 'running'), '[]'));
+      WHERE b.cancels_running AND i.chat_min IS NULL AND i.bulk_id = b.id AND i.state = 'running'), '[]'));
 END $$;
 
 -- Records planned items: {bulkId, starts: [{index, jobId, price}], failures: [{index, error}],
@@ -362,7 +401,7 @@ BEGIN
   END IF;
   IF input->>'command' = 'retry' THEN
     UPDATE bulk_item i SET state = 'waiting', round = i.round + 1, job_id = NULL, error = NULL,
-      postponed = 0, charged = 0, ended_at = NULL, end_number = NULL
+      postponed = 0, charged = 0, answer = NULL, ended_at = NULL, end_number = NULL
     WHERE i.bulk_id = b.id AND i.state = 'failed' AND i.request <> '{}';
   END IF;
   IF b IS NOT DISTINCT FROM before THEN RETURN '"unchanged"'; END IF;
