@@ -677,7 +677,7 @@ const bulkCommands: Fault[] = [
   {
     name: 'an item of a bulk job loses its own metadata',
     file: 'studio/bulk/bulk-items.ts',
-    original: 'parseMetadata({ ...shared, ...own })',
+    original: 'parseMetadata(splitEndUser({ ...shared, ...own }))',
     planted: 'parseMetadata({ ...own, ...shared })',
     tests: [bulkRules],
   },
