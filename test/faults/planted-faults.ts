@@ -677,9 +677,24 @@ const bulkCommands: Fault[] = [
   {
     name: 'an item of a bulk job loses its own metadata',
     file: 'studio/bulk/bulk-items.ts',
-    original: 'parseMetadata(splitEndUser({ ...shared, ...own }))',
-    planted: 'parseMetadata({ ...own, ...shared })',
+    original: 'splitEndUser({ ...shared, ...own })',
+    planted: 'splitEndUser({ ...own, ...shared })',
     tests: [bulkRules],
+  },
+  {
+    name: 'a request for an end user whose header is dropped',
+    file: 'api/http/request-headers.ts',
+    original: 'addEndUser(metadata, named ?? endUserDefault)',
+    planted: 'addEndUser(metadata, endUserDefault)',
+    tests: ['test/journeys/end-users.slow.test.ts'],
+  },
+  {
+    name: 'the end user is shown as metadata',
+    file: 'domain/end-users.ts',
+    original: 'const { [endUserPair]: endUser = null, ...metadata } = stored ?? {};',
+    planted:
+      'const { ...metadata } = stored ?? {}; const { [endUserPair]: endUser = null } = metadata;',
+    tests: ['test/journeys/end-users.slow.test.ts'],
   },
   {
     name: 'cancel after cancel of all items leaves the running jobs',
