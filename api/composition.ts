@@ -25,6 +25,7 @@ import { createRequestShares } from './middleware/request-shares.ts';
 import { createClaims } from '../ledger/claims.ts';
 import { createAccess } from '../identity/access.ts';
 import { createKeys } from '../identity/keys.ts';
+import { createEndUserLimits } from '../ledger/end-user-limits.ts';
 import { createOperatorFinder } from '../identity/operators.ts';
 import { createKeySessions, createSessions } from '../identity/sessions.ts';
 import { createAdmission } from '../studio/jobs/admission.ts';
@@ -104,6 +105,7 @@ export function compose(deps: AppDeps) {
       publicBaseUrl: publicBaseUrl(config),
     }),
     keys: createKeys(pool, config.KEY_PEPPER),
+    endUserLimits: createEndUserLimits(pool),
     prices: createPriceList(config),
     recipes: createRecipes(pool),
     usageReads: createUsageReads(pool),

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import {
   balance,
+  endUserRejections,
   insufficientCredits,
   jobsMaxReached,
   keyLimitExceeded,
@@ -36,10 +37,11 @@ export interface ReserveAmounts {
   freeDivisor: number;
 }
 
-/** Organization and API key whose credits are reserved. */
+/** Organization, API key and end user whose credits are reserved. */
 interface Holder {
   organizationId: string;
   keyId: string;
+  endUser: string | null;
 }
 
 /** Reservation for a chat. */
@@ -78,6 +80,7 @@ const chatReserveResult = z.discriminatedUnion('verdict', [
   }),
   insufficientCredits,
   keyLimitExceeded,
+  ...endUserRejections,
   jobsMaxReached,
   z.object({ verdict: z.literal('claim_lost') }),
 ]);
@@ -199,11 +202,11 @@ export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLed
         },
         chatReserveResult,
       ),
-    price: ({ organizationId, keyId }, amounts) =>
+    price: ({ organizationId, keyId, endUser }, amounts) =>
       pool.oneFirst(sql.type(priceRow)`
         SELECT coalesce(answer->>'amount', answer->>'required')::bigint AS price
         FROM account a, LATERAL (SELECT (decide_reserve(a, NULL,
-          ${sql.jsonb(toReserveFields(amounts))}, key_budget(${keyId}))).answer) AS decided
+          ${sql.jsonb(toReserveFields(amounts))}, limited_budgets(${organizationId}, ${keyId}, ${endUser}))).answer) AS decided
         WHERE organization_id = ${organizationId}`),
     async settle({ amountMicro, servedBy, job, ...rest }) {
       assert(

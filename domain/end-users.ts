@@ -9,6 +9,9 @@ import { z } from 'zod';
 /** Name of the pair. The names that callers choose cannot begin with `$`. */
 export const endUserPair = '$endUser';
 
+/** Name of the limits of all end users without limits of their own. */
+export const allEndUsers = '*';
+
 const endUserLengthMax = 128;
 const plain = '[^\\u0000-\\u001f\\u007f-\\u009f]';
 

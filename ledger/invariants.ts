@@ -20,7 +20,7 @@ export const invariantNames: readonly string[] = [
   'a reservation was settled more than once',
   'a reservation differs from its charge or release entry',
   'the refunds of a reservation differ from its refund entries',
-  'a job or chat is counted in another budget than that of its API key',
+  'a job or chat is counted in other budgets than those of its API key and end user',
   'the status of a job contradicts its reservation',
   'a completed job has no artifact',
   'a job that was not charged has artifacts',

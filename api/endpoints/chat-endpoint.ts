@@ -119,6 +119,8 @@ export function defineChatEndpoint({
       'CONTENT_POLICY',
       'INSUFFICIENT_CREDITS',
       'KEY_LIMIT_EXCEEDED',
+      'END_USER_LIMIT_EXCEEDED',
+      'END_USER_SUSPENDED',
       'ANSWER_NOT_KEPT',
       'PROVIDER_ERROR',
       'DEADLINE_EXCEEDED',

@@ -897,7 +897,7 @@ export interface paths {
         get: operations["getNotices"];
         /**
          * Set the URL and the low balance for account notices
-         * @description A low-balance notice is sent when the balance falls to `lowBalanceCredits`. Another one is sent only after the balance has been above that value. In each period of a key limit, one notice is sent when 80 % of the limit is used, and one when the limit is reached.
+         * @description A low-balance notice is sent when the balance falls to `lowBalanceCredits`. Another one is sent only after the balance has been above that value. In each period of a limit of a key or an end user, one notice is sent when 80 % of the limit is used, and one when the limit is reached.
          *
          *     Scope: `keys:write`.
          */
@@ -992,6 +992,40 @@ export interface paths {
          */
         get: operations["getKey"];
     };
+    "/api/v1/end-users": {
+        parameters: {};
+        /**
+         * List end users by id
+         * @description Lists the end users that have limits of their own, and those for whom jobs or chats were reserved.
+         *
+         *     Scope: `usage:read`.
+         */
+        get: operations["listEndUsers"];
+    };
+    "/api/v1/end-users/{endUser}": {
+        parameters: {};
+        /**
+         * Get the limits of an end user, and what is used of them
+         * @description `*` names the limits of all end users without limits of their own.
+         *
+         *     Scope: `usage:read`.
+         */
+        get: operations["getEndUser"];
+        /**
+         * Set the limits of an end user, or suspend it
+         * @description `limit` is the number of credits that jobs and chats for this end user may spend per UTC day, week or month, or in total; what is spent already counts. `rateLimit` is the number of jobs and chats per minute. Null removes a limit, and a field that you omit stays. `*` sets the limits of each end user without limits of its own.
+         *
+         *     Scope: `keys:write`.
+         */
+        put: operations["setEndUser"];
+        /**
+         * Remove the limits of an end user
+         * @description The limits of `*` then apply. Jobs, chats and what was spent stay.
+         *
+         *     Scope: `keys:write`.
+         */
+        delete: operations["deleteEndUser"];
+    };
     "/api/v1/session": {
         parameters: {};
         /**
@@ -1057,7 +1091,7 @@ export interface paths {
     "/api/v1/usage/summary": {
         parameters: {};
         /**
-         * Sum up usage by day, month, model, key, type or metadata
+         * Sum up usage by day, month, model, key, type, end user or metadata
          * @description The sums cover the time from `after` (inclusive; default: 30 days before `before`) to `before` (exclusive; default: now), at most 366 days. With `format=csv` or `Accept: text/csv` the response is CSV, in which text that looks like a formula begins with an apostrophe.
          *
          *     Scope: `usage:read`.
@@ -1140,6 +1174,16 @@ export interface webhooks {
         parameters: {};
         /** A key has reached its limit, or a request was rejected because of the limit */
         post: operations["reachedKeyLimitWebhook"];
+    };
+    "end_user.limit.near": {
+        parameters: {};
+        /** An end user has used 80 % of its limit */
+        post: operations["nearEndUserLimitWebhook"];
+    };
+    "end_user.limit.reached": {
+        parameters: {};
+        /** An end user has reached its limit, or a request was rejected because of the limit */
+        post: operations["reachedEndUserLimitWebhook"];
     };
 }
 export interface components {
@@ -1701,7 +1745,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -1717,6 +1761,8 @@ export interface components {
             metadata: {
                 [key: string]: string;
             };
+            /** @description End user of the request; null if it named none. */
+            endUser: string | null;
             /** @description Recipe of the request, as `name@version`; null if it had none. */
             recipe: string | null;
             requestId: string;
@@ -1874,6 +1920,8 @@ export interface components {
             metadata: {
                 [key: string]: string;
             };
+            /** @description End user of the request; null if it named none. */
+            endUser: string | null;
             /** Format: date-time */
             createdAt: string;
         };
@@ -2187,6 +2235,8 @@ export interface components {
             metadata: {
                 [key: string]: string;
             };
+            /** @description End user of the request; null if it named none. */
+            endUser: string | null;
             /** @description Recipe of the request, as `name@version`; null if it had none. */
             recipe: string | null;
             /** Format: date-time */
@@ -2240,7 +2290,7 @@ export interface components {
             } | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -2262,7 +2312,7 @@ export interface components {
             } | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -2285,7 +2335,7 @@ export interface components {
             /** @description Reason why the decision does not count; null if it counts. */
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
             } | null;
         };
@@ -2370,7 +2420,7 @@ export interface components {
             endpointId: string;
             /** Format: uri */
             url: string;
-            events: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "chat.completed" | "chat.failed" | "chat.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
+            events: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "chat.completed" | "chat.failed" | "chat.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached" | "end_user.limit.near" | "end_user.limit.reached")[];
             description: string;
             paused: boolean;
             /** @description Number of webhooks that were delivered. */
@@ -2501,6 +2551,27 @@ export interface components {
             /** @description Jobs that may be open at the same time. Null if only the organization limits them. */
             jobsMax: number | null;
         };
+        EndUser: {
+            endUser: string;
+            suspended: boolean;
+            /** @description Spending limit; null if it has none. */
+            limit: components["schemas"]["KeyLimit"] | null;
+            /** @description Jobs and chats per minute; null if only those of its key limit it. */
+            rateLimit: number | null;
+            /** @description True if the end user has no limits of its own, so that those of `*` apply. */
+            inherited: boolean;
+            /** @description Spending in the current period of the `limit`. Null if the key has no limit. */
+            budget: {
+                limit: number;
+                /** @enum {string} */
+                per: "day" | "week" | "month" | "total";
+                /** @description Credits reserved and charged in this period. */
+                used: number;
+                remaining: number;
+                /** @description End of the period. Null if the period never ends. */
+                resetsAt: string | null;
+            } | null;
+        };
         UsageSummary: {
             /** Format: date-time */
             after: string;
@@ -2514,6 +2585,7 @@ export interface components {
                 model?: string | null;
                 keyId?: string;
                 type?: string;
+                endUser?: string | null;
                 metadata?: {
                     [key: string]: string | null;
                 };
@@ -2573,6 +2645,8 @@ export interface components {
             metadata: {
                 [key: string]: string;
             };
+            /** @description End user of the request; null if it named none. */
+            endUser: string | null;
             /** Format: date-time */
             createdAt: string;
         };
@@ -2636,7 +2710,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -2652,6 +2726,8 @@ export interface components {
             metadata: {
                 [key: string]: string;
             };
+            /** @description End user of the request; null if it named none. */
+            endUser: string | null;
             /** @description Recipe of the request, as `name@version`; null if it had none. */
             recipe: string | null;
             requestId: string;
@@ -2840,6 +2916,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
             /** @description True to start a job: the response has status 202 and its `statusUrl`. */
             async?: boolean | null;
             /** @description HTTPS URL that receives the end of the job (docs/webhooks.md). Requires `async: true`. */
@@ -3019,6 +3100,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
             n?: number | null;
             tools?: {
                 /** @constant */
@@ -3411,6 +3497,11 @@ export interface components {
             metadata?: {
                 user_id?: string | null;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
             output_config?: {
                 effort?: ("low" | "medium" | "high" | "xhigh" | "max") | null;
                 format?: {
@@ -3708,6 +3799,11 @@ export interface components {
             metadata?: {
                 user_id?: string | null;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
             output_config?: {
                 effort?: ("low" | "medium" | "high" | "xhigh" | "max") | null;
                 format?: {
@@ -3830,6 +3926,11 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
+            /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
@@ -3907,6 +4008,11 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
+            /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
@@ -3971,6 +4077,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
             /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
@@ -4053,6 +4164,11 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
+            /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
@@ -4123,6 +4239,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
             /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
@@ -4212,6 +4333,11 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
+            /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
@@ -4279,6 +4405,11 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
+            /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
@@ -4345,6 +4476,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
             /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
@@ -4420,6 +4556,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
             /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
@@ -4500,6 +4641,11 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
+            /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
@@ -4579,6 +4725,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
             /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
@@ -4663,6 +4814,11 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
+            /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
@@ -4718,6 +4874,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
             /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
@@ -4799,6 +4960,11 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
+            /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
@@ -4865,6 +5031,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
             /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
@@ -4936,6 +5107,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
             /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
@@ -5009,6 +5185,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
         };
         ResumePipelineAnswer: {
             /** @constant */
@@ -5217,7 +5398,7 @@ export interface components {
                  * @enum {string}
                  */
                 use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
-                /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item. */
+                /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl`, `metadata` and `endUser` belong to the job of this item. */
                 body?: Record<string, never>;
             }[];
             /** @description Fields that all items share. A field of an item replaces the one of the same name. */
@@ -5228,7 +5409,7 @@ export interface components {
                  * @enum {string}
                  */
                 use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
-                /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item. */
+                /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl`, `metadata` and `endUser` belong to the job of this item. */
                 body?: Record<string, never>;
             };
             /** @description Maximum number of credits that the bulk job charges. An item starts only if charged and reserved credits and its price are within it. */
@@ -5261,6 +5442,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
             /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
@@ -5284,7 +5470,7 @@ export interface components {
                  * @enum {string}
                  */
                 use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
-                /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item. */
+                /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl`, `metadata` and `endUser` belong to the job of this item. */
                 body?: Record<string, never>;
             }[];
             /** @description Fields that all items share. A field of an item replaces the one of the same name. */
@@ -5295,7 +5481,7 @@ export interface components {
                  * @enum {string}
                  */
                 use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
-                /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item. */
+                /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl`, `metadata` and `endUser` belong to the job of this item. */
                 body?: Record<string, never>;
             };
             /** @description Maximum number of credits that the bulk job charges. An item starts only if charged and reserved credits and its price are within it. */
@@ -5328,6 +5514,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
             /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
@@ -5429,7 +5620,7 @@ export interface components {
              */
             url: string;
             /** @description Types of the events that are sent. */
-            events: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "chat.completed" | "chat.failed" | "chat.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
+            events: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "chat.completed" | "chat.failed" | "chat.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached" | "end_user.limit.near" | "end_user.limit.reached")[];
             /** @default  */
             description?: string;
             /**
@@ -5445,7 +5636,7 @@ export interface components {
                 endpointId: string;
                 /** Format: uri */
                 url: string;
-                events: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "chat.completed" | "chat.failed" | "chat.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
+                events: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "chat.completed" | "chat.failed" | "chat.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached" | "end_user.limit.near" | "end_user.limit.reached")[];
                 description: string;
                 paused: boolean;
                 /** @description Number of webhooks that were delivered. */
@@ -5479,7 +5670,7 @@ export interface components {
              */
             url?: string;
             /** @description Types of the events that are sent. */
-            events?: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "chat.completed" | "chat.failed" | "chat.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached")[];
+            events?: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "chat.completed" | "chat.failed" | "chat.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached" | "end_user.limit.near" | "end_user.limit.reached")[];
             description?: string;
             /** @description True to send nothing. The events wait, and are sent when it is false again. */
             paused?: boolean;
@@ -5850,6 +6041,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
             include?: ("reasoning.encrypted_content" | "code_interpreter_call.outputs" | "computer_call_output.output.image_url" | "file_search_call.results" | "message.input_image.image_url" | "web_search_call.action.sources" | "web_search_call.results")[] | null;
             truncation?: "disabled" | null;
             store?: boolean | null;
@@ -6159,6 +6355,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
         };
         CreateEmbeddingsAnswer: {
             /** @constant */
@@ -6187,6 +6388,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
         };
         EstimateEmbeddingsAnswer: {
             /** @constant */
@@ -6204,6 +6410,7 @@ export interface components {
             output_format?: ("png" | "jpeg" | "webp") | null;
             /** @description If omitted, the response contains both `b64_json` and a `url` that is valid for one day. */
             response_format?: ("url" | "b64_json") | null;
+            user?: string | null;
             stream?: (false | "false") | null;
         };
         AudioSpeechRequest: {
@@ -6280,7 +6487,7 @@ export interface components {
                 lastStatus: number | null;
                 lastError: string | null;
                 /** @enum {string} */
-                type: "account.balance.low" | "key.limit.near" | "key.limit.reached";
+                type: "account.balance.low" | "key.limit.near" | "key.limit.reached" | "end_user.limit.near" | "end_user.limit.reached";
                 /** Format: date-time */
                 createdAt: string;
                 data: {
@@ -6300,6 +6507,17 @@ export interface components {
                     used: number;
                     /** @description Time at which the period of the limit ends; null if the limit has no period. */
                     resetsAt: string | null;
+                } | {
+                    noticeId: string;
+                    limit: number;
+                    /** @enum {string} */
+                    per: "day" | "week" | "month" | "total";
+                    /** @description Credits reserved and charged in the current period. */
+                    used: number;
+                    /** @description Time at which the period of the limit ends; null if the limit has no period. */
+                    resetsAt: string | null;
+                    /** @description End user whose limit is near or reached. */
+                    endUser: string;
                 };
             }[];
         };
@@ -6326,7 +6544,7 @@ export interface components {
                 lastStatus: number | null;
                 lastError: string | null;
                 /** @enum {string} */
-                type: "account.balance.low" | "key.limit.near" | "key.limit.reached";
+                type: "account.balance.low" | "key.limit.near" | "key.limit.reached" | "end_user.limit.near" | "end_user.limit.reached";
                 /** Format: date-time */
                 createdAt: string;
                 data: {
@@ -6346,6 +6564,17 @@ export interface components {
                     used: number;
                     /** @description Time at which the period of the limit ends; null if the limit has no period. */
                     resetsAt: string | null;
+                } | {
+                    noticeId: string;
+                    limit: number;
+                    /** @enum {string} */
+                    per: "day" | "week" | "month" | "total";
+                    /** @description Credits reserved and charged in the current period. */
+                    used: number;
+                    /** @description Time at which the period of the limit ends; null if the limit has no period. */
+                    resetsAt: string | null;
+                    /** @description End user whose limit is near or reached. */
+                    endUser: string;
                 };
             }[];
         };
@@ -6518,6 +6747,34 @@ export interface components {
                 jobsOpen: number;
             };
         };
+        ListEndUsersAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["EndUser"][];
+            hasMore: boolean;
+            nextCursor: string | null;
+        };
+        GetEndUserAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["EndUser"];
+        };
+        SetEndUserRequest: {
+            limit?: components["schemas"]["KeyLimit"] | null;
+            rateLimit?: number | null;
+            /** @description True to reject all jobs and chats for this end user. */
+            suspended?: boolean;
+        };
+        SetEndUserAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["EndUser"];
+        };
+        DeleteEndUserAnswer: {
+            /** @constant */
+            success: true;
+            endUser: string;
+        };
         GetSessionAnswer: {
             session: {
                 /** Format: date-time */
@@ -6636,7 +6893,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -6652,6 +6909,8 @@ export interface components {
             metadata: {
                 [key: string]: string;
             };
+            /** @description End user of the request; null if it named none. */
+            endUser: string | null;
             /** @description Recipe of the request, as `name@version`; null if it had none. */
             recipe: string | null;
             requestId: string;
@@ -6671,7 +6930,7 @@ export interface components {
             credits: number;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -6710,6 +6969,11 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @example customer-7
+             */
+            endUser?: string | null;
+            /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
@@ -6729,6 +6993,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
             };
         };
         requestBody: {
@@ -6777,6 +7043,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
             };
         };
         requestBody: {
@@ -6896,6 +7164,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
             };
         };
         requestBody: {
@@ -6995,6 +7265,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7057,6 +7329,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7123,6 +7397,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7185,6 +7461,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7245,6 +7523,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7313,6 +7593,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7377,6 +7659,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7437,6 +7721,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7497,6 +7783,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7565,6 +7853,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7629,6 +7919,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7709,6 +8001,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7771,6 +8065,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7833,6 +8129,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7895,6 +8193,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7923,6 +8223,11 @@ export interface operations {
                     webhookEvents?: string;
                     /** @description Same value as in the JSON body, encoded as JSON. */
                     metadata?: string;
+                    /**
+                     * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+                     * @example customer-7
+                     */
+                    endUser?: string | null;
                     /**
                      * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
                      * @example product-shot
@@ -7980,6 +8285,11 @@ export interface operations {
                     /** @description Same value as in the JSON body, encoded as JSON. */
                     metadata?: string;
                     /**
+                     * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+                     * @example customer-7
+                     */
+                    endUser?: string | null;
+                    /**
                      * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
                      * @example product-shot
                      */
@@ -8003,6 +8313,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -8099,6 +8411,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -8306,6 +8620,8 @@ export interface operations {
                 metadata?: {
                     [key: string]: string;
                 };
+                /** @description Return only items of this end user. */
+                endUser?: string;
             };
         };
         responses: {
@@ -8371,6 +8687,8 @@ export interface operations {
                 metadata?: {
                     [key: string]: string;
                 };
+                /** @description Return only items of this end user. */
+                endUser?: string;
                 limit?: number;
                 cursor?: string;
             };
@@ -8454,6 +8772,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
             };
         };
         requestBody: {
@@ -8492,7 +8812,7 @@ export interface operations {
                              * @enum {string}
                              */
                             use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
-                            /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item. */
+                            /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl`, `metadata` and `endUser` belong to the job of this item. */
                             body?: Record<string, never>;
                         };
                         /** @description Maximum number of credits that the bulk job charges. An item starts only if charged and reserved credits and its price are within it. */
@@ -8526,6 +8846,11 @@ export interface operations {
                             [key: string]: string;
                         } | null;
                         /**
+                         * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+                         * @example customer-7
+                         */
+                        endUser?: string | null;
+                        /**
                          * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
                          * @example product-shot
                          */
@@ -8540,7 +8865,7 @@ export interface operations {
                      * @enum {string}
                      */
                     use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
-                    /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item. */
+                    /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl`, `metadata` and `endUser` belong to the job of this item. */
                     body?: Record<string, never>;
                 };
             };
@@ -8592,6 +8917,8 @@ export interface operations {
                             metadata: {
                                 [key: string]: string;
                             };
+                            /** @description End user of the request; null if it named none. */
+                            endUser: string | null;
                             /** @description Recipe of the request, as `name@version`; null if it had none. */
                             recipe: string | null;
                             /** Format: date-time */
@@ -8655,7 +8982,7 @@ export interface operations {
                              * @enum {string}
                              */
                             use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
-                            /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item. */
+                            /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl`, `metadata` and `endUser` belong to the job of this item. */
                             body?: Record<string, never>;
                         };
                         /** @description Maximum number of credits that the bulk job charges. An item starts only if charged and reserved credits and its price are within it. */
@@ -8689,6 +9016,11 @@ export interface operations {
                             [key: string]: string;
                         } | null;
                         /**
+                         * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+                         * @example customer-7
+                         */
+                        endUser?: string | null;
+                        /**
                          * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
                          * @example product-shot
                          */
@@ -8703,7 +9035,7 @@ export interface operations {
                      * @enum {string}
                      */
                     use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines";
-                    /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item. */
+                    /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl`, `metadata` and `endUser` belong to the job of this item. */
                     body?: Record<string, never>;
                 };
             };
@@ -9159,6 +9491,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
             };
         };
         requestBody: {
@@ -9245,6 +9579,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
             };
         };
         requestBody: {
@@ -9300,6 +9636,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -9330,6 +9668,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -9354,6 +9694,7 @@ export interface operations {
                     output_format?: ("png" | "jpeg" | "webp") | null;
                     /** @description If omitted, the response contains both `b64_json` and a `url` that is valid for one day. */
                     response_format?: ("url" | "b64_json") | null;
+                    user?: string | null;
                     stream?: (false | "false") | null;
                 };
             };
@@ -9372,6 +9713,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -9402,6 +9745,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -9454,6 +9799,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -9792,6 +10139,82 @@ export interface operations {
             };
         };
     };
+    listEndUsers: {
+        parameters: {
+            query?: {
+                limit?: number;
+                /** @description `nextCursor` of the previous page. */
+                cursor?: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["ListEndUsersAnswer"];
+                };
+            };
+        };
+    };
+    getEndUser: {
+        parameters: {
+            path: {
+                endUser: string | "*";
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["GetEndUserAnswer"];
+                };
+            };
+        };
+    };
+    setEndUser: {
+        parameters: {
+            path: {
+                endUser: string | "*";
+            };
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "limit": {
+                 *         "credits": 30,
+                 *         "per": "month"
+                 *       },
+                 *       "rateLimit": 10
+                 *     }
+                 */
+                "application/json": components["schemas"]["SetEndUserRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["SetEndUserAnswer"];
+                };
+            };
+        };
+    };
+    deleteEndUser: {
+        parameters: {
+            path: {
+                endUser: string | "*";
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["DeleteEndUserAnswer"];
+                };
+            };
+        };
+    };
     getSession: {
         parameters: {};
         responses: {
@@ -9909,6 +10332,8 @@ export interface operations {
                 metadata?: {
                     [key: string]: string;
                 };
+                /** @description Return only items of this end user. */
+                endUser?: string;
                 /** @description Return only records of this type: `chat`, or the type of a Studio job. */
                 type?: string;
                 status?: "reserved" | "charged" | "released";
@@ -9929,9 +10354,9 @@ export interface operations {
     getUsageSummary: {
         parameters: {
             query?: {
-                /** @description Up to 5 comma-separated names: `day` (UTC), `month` (UTC), `model`, `key`, `type` or `metadata.<name>`. */
+                /** @description Up to 5 comma-separated names: `day` (UTC), `month` (UTC), `model`, `key`, `type`, `endUser` or `metadata.<name>`. */
                 groupBy?: string;
-                /** @description Time at which an amount counts: `created`, when its job or chat was created; `booked`, when it was charged or refunded, so that a later refund changes no earlier day. `booked` requires `after` and `before` at midnight UTC, and has no metadata. */
+                /** @description Time at which an amount counts: `created`, when its job or chat was created; `booked`, when it was charged or refunded, so that a later refund changes no earlier day. `booked` requires `after` and `before` at midnight UTC, and has neither metadata nor end users. */
                 by?: "created" | "booked";
                 /** @description Return only items of this model. */
                 model?: string;
@@ -9945,6 +10370,8 @@ export interface operations {
                 metadata?: {
                     [key: string]: string;
                 };
+                /** @description Return only items of this end user. */
+                endUser?: string;
                 /** @description Return only records of this type: `chat`, or the type of a Studio job. */
                 type?: string;
                 status?: "reserved" | "charged" | "released";
@@ -9978,6 +10405,8 @@ export interface operations {
                 metadata?: {
                     [key: string]: string;
                 };
+                /** @description Return only items of this end user. */
+                endUser?: string;
                 kind?: "chat" | "embedding" | "studio";
                 status?: "running" | "completed" | "failed" | "canceled" | "rejected";
                 /** @description Return only requests that this provider served. */
@@ -10401,6 +10830,98 @@ export interface operations {
                         used: number;
                         /** @description Time at which the period of the limit ends; null if the limit has no period. */
                         resetsAt: string | null;
+                    };
+                };
+            };
+        };
+        responses: {
+            /** @description The webhook will not be sent again. */
+            410: {
+            };
+            /** @description The webhook was received. */
+            "2XX": {
+            };
+            /** @description The webhook will be sent again later. */
+            default: {
+            };
+        };
+    };
+    nearEndUserLimitWebhook: {
+        parameters: {
+            header: {
+                /** @description Id of the webhook. It is the same when the webhook is sent again. */
+                "webhook-id": string;
+                /** @description Unix time of this attempt, in seconds. */
+                "webhook-timestamp": string;
+                /** @description `v1,` followed by an HMAC-SHA256 in base64. Several signatures are separated by spaces. */
+                "webhook-signature": string;
+            };
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @constant */
+                    type: "end_user.limit.near";
+                    /** Format: date-time */
+                    timestamp: string;
+                    /** EndUserLimitNoticeData */
+                    data: {
+                        noticeId: string;
+                        limit: number;
+                        /** @enum {string} */
+                        per: "day" | "week" | "month" | "total";
+                        /** @description Credits reserved and charged in the current period. */
+                        used: number;
+                        /** @description Time at which the period of the limit ends; null if the limit has no period. */
+                        resetsAt: string | null;
+                        /** @description End user whose limit is near or reached. */
+                        endUser: string;
+                    };
+                };
+            };
+        };
+        responses: {
+            /** @description The webhook will not be sent again. */
+            410: {
+            };
+            /** @description The webhook was received. */
+            "2XX": {
+            };
+            /** @description The webhook will be sent again later. */
+            default: {
+            };
+        };
+    };
+    reachedEndUserLimitWebhook: {
+        parameters: {
+            header: {
+                /** @description Id of the webhook. It is the same when the webhook is sent again. */
+                "webhook-id": string;
+                /** @description Unix time of this attempt, in seconds. */
+                "webhook-timestamp": string;
+                /** @description `v1,` followed by an HMAC-SHA256 in base64. Several signatures are separated by spaces. */
+                "webhook-signature": string;
+            };
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @constant */
+                    type: "end_user.limit.reached";
+                    /** Format: date-time */
+                    timestamp: string;
+                    /** EndUserLimitNoticeData */
+                    data: {
+                        noticeId: string;
+                        limit: number;
+                        /** @enum {string} */
+                        per: "day" | "week" | "month" | "total";
+                        /** @description Credits reserved and charged in the current period. */
+                        used: number;
+                        /** @description Time at which the period of the limit ends; null if the limit has no period. */
+                        resetsAt: string | null;
+                        /** @description End user whose limit is near or reached. */
+                        endUser: string;
                     };
                 };
             };
