@@ -4,7 +4,13 @@
  */
 import { readFile } from 'node:fs/promises';
 import { isDeepStrictEqual } from 'node:util';
-import { Connection, type ConnectionLike } from '@temporalio/client';
+import { setTimeout as sleep } from 'node:timers/promises';
+import {
+  Connection,
+  defaultGrpcRetryOptions,
+  makeGrpcRetryInterceptor,
+  type ConnectionLike,
+} from '@temporalio/client';
 import { repeat } from './background.ts';
 import { findProxy } from './connector.ts';
 import type { Config, TemporalConfig } from './config.ts';
@@ -73,21 +79,52 @@ const channelArgs = {
 };
 
 /** Connects a client, whose library takes the address of the server behind a proxy as an argument. */
-function connect({ proxy, ...options }: ConnectionOptions): Promise<Connection> {
-  // Otherwise the library would read variables of proxies by rules of its own.
-  const direct = { ...channelArgs, 'grpc.enable_http_proxy': 0 };
-  if (!proxy) return Connection.connect({ ...options, channelArgs: direct });
-  const { username, password } = proxy.basicAuth ?? {};
-  return Connection.connect({
+async function connect({ proxy, ...options }: ConnectionOptions): Promise<Connection> {
+  const retries = createRetries();
+  const { username, password } = proxy?.basicAuth ?? {};
+  const connection = await Connection.connect({
     ...options,
-    address: proxy.targetHost,
+    ...(proxy && { address: proxy.targetHost }),
+    interceptors: [retries.interceptor],
     channelArgs: {
-      ...direct,
-      'grpc.http_connect_target': `dns:${options.address}`,
-      'grpc.default_authority': options.address,
+      ...channelArgs,
+      // Otherwise the library would read variables of proxies by rules of its own.
+      'grpc.enable_http_proxy': 0,
+      ...(proxy && {
+        'grpc.http_connect_target': `dns:${options.address}`,
+        'grpc.default_authority': options.address,
+      }),
       ...(username !== undefined && { 'grpc.http_connect_creds': `${username}:${password}` }),
     },
   });
+  const close = connection.close.bind(connection);
+  return Object.assign(connection, { close: () => retries.stop().then(close) });
+}
+
+/**
+ * Makes the interceptor that retries calls, and the function that stops it before the connection closes: a retry on a
+ * closed connection throws in a timer, which would end the process.
+ */
+function createRetries() {
+  const { retryableDecider, delayFunction } = defaultGrpcRetryOptions();
+  let stopped = false;
+  let lastRetryAtMs = 0;
+  return {
+    interceptor: makeGrpcRetryInterceptor({
+      retryableDecider: (attempt, status) => !stopped && retryableDecider(attempt, status),
+      delayFunction(attempt, status) {
+        const delayMs = delayFunction(attempt, status);
+        lastRetryAtMs = Math.max(lastRetryAtMs, performance.now() + delayMs);
+        return delayMs;
+      },
+    }),
+    async stop(): Promise<void> {
+      stopped = true;
+      const remainingMs = lastRetryAtMs - performance.now();
+      // A timer may be 1 ms early.
+      if (remainingMs > 0) await sleep(remainingMs + 10);
+    },
+  };
 }
 
 /**

@@ -13,13 +13,15 @@ import { keysOf } from '../domain/json.ts';
 import { command } from '../platform/database.ts';
 import { noticeData } from './notices.ts';
 
-/** Types of the events that an endpoint can receive. */
-export const endpointEvents = [
-  ...webhookEvents.map((event) => `studio.job.${event}` as const),
-  ...endEvents.map((event) => `chat.${event}` as const),
-  ...bulkEvents.map((event) => `studio.bulk.${event}` as const),
-  ...keysOf(noticeData),
-] as const;
+/** Type of an event that an endpoint can receive. Generated Java compiles only if it has a name. */
+export const endpointEvent = z
+  .enum([
+    ...webhookEvents.map((event) => `studio.job.${event}` as const),
+    ...endEvents.map((event) => `chat.${event}` as const),
+    ...bulkEvents.map((event) => `studio.bulk.${event}` as const),
+    ...keysOf(noticeData),
+  ])
+  .meta({ id: 'WebhookEvent' });
 
 /** Maximum number of endpoints of an organization. */
 export const endpointsMax = 20;
@@ -28,7 +30,7 @@ export const endpointsMax = 20;
 export const webhookEndpoint = z.object({
   endpointId: z.string(),
   url: z.string(),
-  events: z.array(z.enum(endpointEvents)),
+  events: z.array(endpointEvent),
   description: z.string(),
   paused: z.boolean(),
   delivered: z.int().meta({ description: 'Number of webhooks that were delivered.' }),

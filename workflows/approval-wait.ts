@@ -84,6 +84,8 @@ export async function awaitApproval(
       activities.recordApproval(event),
     );
   };
+  // A signal that arrives from here on makes the workflow read the row once more.
+  let { checkRequests } = job.signals;
   let {
     end,
     webhookId,
@@ -96,7 +98,9 @@ export async function awaitApproval(
     informBulk(job);
     await startDeliveries(plan, webhookIds);
     while (!end) {
-      const own = await awaitEnd(job, { step, wait, jobUrl, untilMs: times.untilMs });
+      const { untilMs } = times;
+      const own = await awaitEnd(job, { step, wait, jobUrl, untilMs, checkRequests });
+      ({ checkRequests } = job.signals);
       const body = wait.decision?.body ?? null;
       // A workflow that was reset while it waited finds the decision in the row once it is signaled.
       const recorded = await record(
@@ -113,17 +117,20 @@ export async function awaitApproval(
   return end;
 }
 
+interface AwaitedEnd {
+  step: PipelineStep;
+  wait: Wait;
+  jobUrl: string;
+  untilMs: number;
+  /** Number of `checkNow` signals before the row of the job was read. */
+  checkRequests: number;
+}
+
 /** Waits for a decision, for the end of the time or for a cancellation. Returns null after a signal `checkNow`. */
 async function awaitEnd(
   { progress, signals }: RunningJob,
-  {
-    step,
-    wait,
-    jobUrl,
-    untilMs,
-  }: { step: PipelineStep; wait: Wait; jobUrl: string; untilMs: number },
+  { step, wait, jobUrl, untilMs, checkRequests }: AwaitedEnd,
 ): Promise<ApprovalEnd | null> {
-  const { checkRequests } = signals;
   const summary = `awaiting approval until ${new Date(untilMs).toISOString()}`;
   progress.setCallPhase(step.calls[0], `${summary}: ${jobUrl}`);
   const isSignaled = await condition(

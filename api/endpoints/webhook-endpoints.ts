@@ -9,7 +9,7 @@ import type { Outbound } from '../../platform/outbound.ts';
 import { parseWebhookUrl, webhookUrlLengthMax } from '../../studio/requests/webhook-fields.ts';
 import {
   createWebhookEndpoints,
-  endpointEvents,
+  endpointEvent,
   endpointsMax,
   webhookEndpoint,
   type WebhookEndpoint,
@@ -62,9 +62,9 @@ const settings = {
     .max(webhookUrlLengthMax)
     .meta({ format: 'uri', description: 'HTTPS URL that receives the events.' }),
   events: z
-    .array(z.enum(endpointEvents))
+    .array(endpointEvent)
     .min(1)
-    .max(endpointEvents.length)
+    .max(endpointEvent.options.length)
     .refine((events) => new Set(events).size === events.length, 'must not repeat an event')
     .meta({ uniqueItems: true, description: 'Types of the events that are sent.' }),
   description: z.string().max(descriptionLengthMax),

@@ -1695,6 +1695,8 @@ export interface components {
             /** @description Id of the step; may be omitted if only one step of the pipeline has `approve`. */
             step?: string;
         };
+        /** @enum {string} */
+        WebhookEvent: "studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "chat.completed" | "chat.failed" | "chat.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached" | "end_user.limit.near" | "end_user.limit.reached";
         /** @description Maximum credits per calendar period in UTC. With `total`, the limit is for the lifetime of the key. */
         KeyLimit: {
             credits: number;
@@ -2420,7 +2422,7 @@ export interface components {
             endpointId: string;
             /** Format: uri */
             url: string;
-            events: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "chat.completed" | "chat.failed" | "chat.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached" | "end_user.limit.near" | "end_user.limit.reached")[];
+            events: components["schemas"]["WebhookEvent"][];
             description: string;
             paused: boolean;
             /** @description Number of webhooks that were delivered. */
@@ -5620,7 +5622,7 @@ export interface components {
              */
             url: string;
             /** @description Types of the events that are sent. */
-            events: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "chat.completed" | "chat.failed" | "chat.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached" | "end_user.limit.near" | "end_user.limit.reached")[];
+            events: components["schemas"]["WebhookEvent"][];
             /** @default  */
             description?: string;
             /**
@@ -5636,7 +5638,7 @@ export interface components {
                 endpointId: string;
                 /** Format: uri */
                 url: string;
-                events: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "chat.completed" | "chat.failed" | "chat.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached" | "end_user.limit.near" | "end_user.limit.reached")[];
+                events: components["schemas"]["WebhookEvent"][];
                 description: string;
                 paused: boolean;
                 /** @description Number of webhooks that were delivered. */
@@ -5670,7 +5672,7 @@ export interface components {
              */
             url?: string;
             /** @description Types of the events that are sent. */
-            events?: ("studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "chat.completed" | "chat.failed" | "chat.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached" | "end_user.limit.near" | "end_user.limit.reached")[];
+            events?: components["schemas"]["WebhookEvent"][];
             description?: string;
             /** @description True to send nothing. The events wait, and are sent when it is false again. */
             paused?: boolean;

@@ -1,12 +1,30 @@
 /** Installs and runs third-party programs that generate, pack and check the clients. */
-import { execFile } from 'node:child_process';
+import { execFile, type ExecFileOptions } from 'node:child_process';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { installNpm, installPython } from '../stack/tools.ts';
 
-/** Runs a program, and waits until it ends. */
-export const run = promisify(execFile);
+const execute = promisify(execFile);
+
+/**
+ * Runs a program, and waits until it ends. The message of a failure ends with the program's output, because Maven
+ * prints its errors there.
+ */
+export async function run(
+  program: string,
+  words: readonly string[],
+  options: ExecFileOptions = {},
+) {
+  try {
+    return await execute(program, words, { ...options, encoding: 'utf8' });
+  } catch (error) {
+    if (error instanceof Error && 'stdout' in error) {
+      error.message += `\n${String(error.stdout).slice(-4000)}`;
+    }
+    throw error;
+  }
+}
 
 /** Path of the project's root, ending with a slash. */
 export const root = fileURLToPath(new URL('../../', import.meta.url));

@@ -3,7 +3,7 @@ import { readFile, stat, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import type * as AiSdk from 'ai';
-import { beforeAll, describe, expect } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { z } from 'zod';
 import type * as Library from '../../clients/ai-sdk/index.ts';
 import { root, run } from '../../dev/clients/tools.ts';
@@ -13,14 +13,13 @@ import { until } from '../harness/until.ts';
 import { installAiSdk, useInstallation } from './installed.ts';
 
 const gateway = useGateway({ settled: 'last' });
-const { installation, testWith } = useInstallation('ai-sdk', installAiSdk);
+const installation = useInstallation('ai-sdk', installAiSdk);
 /** The SDK and the provider as their users import them. */
 let ai: typeof AiSdk;
 let studio: Library.StudioProvider;
 let createStudio: typeof Library.createStudio;
 
 beforeAll(async () => {
-  if (installation.missing !== null) return;
   const load = (path: string) =>
     import(pathToFileURL(join(installation.place, 'node_modules', path)).href);
   ai = await load('ai/dist/index.js');
@@ -51,7 +50,7 @@ function loseResponses(path: string, count: number) {
 }
 
 describe('images', () => {
-  testWith('are generated with typed options, and say their price and origin', async () => {
+  it('are generated with typed options, and say their price and origin', async () => {
     const { images, providerMetadata, warnings } = await ai.generateImage({
       model: studio.imageModel('nano-banana-pro'),
       prompt: 'a lighthouse',
@@ -79,7 +78,7 @@ describe('images', () => {
     ]);
   });
 
-  testWith('are edited from bytes and URLs, with a mask', async () => {
+  it('are edited from bytes and URLs, with a mask', async () => {
     const picture = await drawDisc(200, 150);
     const url = gateway.media.put('/picture.png', picture);
     const { image } = await ai.generateImage({
@@ -89,7 +88,7 @@ describe('images', () => {
     expect(image.uint8Array.length).toBeGreaterThan(100);
   });
 
-  testWith('that are aborted are canceled', async () => {
+  it('that are aborted are canceled', async () => {
     const leaving = new AbortController();
     const call = ai.generateImage({
       model: studio.imageModel('nano-banana'),
@@ -109,7 +108,7 @@ describe('images', () => {
     await until(async () => (await findJob())?.status === 'canceled');
   });
 
-  testWith('that fail are errors of the SDK, and are not requested again', async () => {
+  it('that fail are errors of the SDK, and are not requested again', async () => {
     const failed = ai.generateImage({
       model: studio.imageModel('nano-banana'),
       prompt: '[[fail:422]] a tree',
@@ -129,7 +128,7 @@ describe('images', () => {
     await expect(wrong).rejects.toThrow(/aspectRatio/);
   });
 
-  testWith('whose responses are lost are charged once', async () => {
+  it('whose responses are lost are charged once', async () => {
     const { forgetful, keys } = loseResponses('/image/generate', 2);
     const { providerMetadata } = await ai.generateImage({
       model: newProvider({ fetch: forgetful }).imageModel('nano-banana'),
@@ -146,7 +145,7 @@ describe('images', () => {
 describe('videos', () => {
   const model = 'seedance-2.0';
 
-  testWith('are waited for, from frames', async () => {
+  it('are waited for, from frames', async () => {
     const picture = await drawDisc(320, 180);
     const { video, providerMetadata, warnings } = await ai.experimental_generateVideo({
       model: studio.videoModel(model),
@@ -163,30 +162,28 @@ describe('videos', () => {
     expect(await readJob(jobId)).toMatchObject({ billing: { charged: credits } });
   });
 
-  testWith(
-    'are started and read in two processes; a lost response starts no second one',
-    async () => {
-      const { forgetful, keys } = loseResponses('/video/generate', 3);
-      const { operation } = await ai
-        .experimental_startVideo({
-          model: newProvider({ fetch: forgetful }).videoModel(model),
+  it('are started and read in two processes; a lost response starts no second one', async () => {
+    const { forgetful, keys } = loseResponses('/video/generate', 3);
+    const { operation } = await ai
+      .experimental_startVideo({
+        model: newProvider({ fetch: forgetful }).videoModel(model),
+        prompt: 'waves',
+        duration: 4,
+        headers: { 'idempotency-key': 'film-1' },
+        maxRetries: 0,
+      })
+      .catch(() =>
+        // The handle was lost with the response; the same key returns the same job.
+        ai.experimental_startVideo({
+          model: studio.videoModel(model),
           prompt: 'waves',
           duration: 4,
           headers: { 'idempotency-key': 'film-1' },
-          maxRetries: 0,
-        })
-        .catch(() =>
-          // The handle was lost with the response; the same key returns the same job.
-          ai.experimental_startVideo({
-            model: studio.videoModel(model),
-            prompt: 'waves',
-            duration: 4,
-            headers: { 'idempotency-key': 'film-1' },
-          }),
-        );
-      expect(new Set(keys)).toEqual(new Set(['film-1']));
-      expect(operation).toMatchObject({ jobId: expect.any(String), idempotencyKey: 'film-1' });
-      const program = `
+        }),
+      );
+    expect(new Set(keys)).toEqual(new Set(['film-1']));
+    expect(operation).toMatchObject({ jobId: expect.any(String), idempotencyKey: 'film-1' });
+    const program = `
       import { experimental_getVideoStatus as getVideoStatus } from 'ai';
       import { createStudio } from 'studio-gateway-ai-sdk';
       const studio = createStudio({ baseURL: process.env.BASE, apiKey: process.env.KEY });
@@ -200,27 +197,26 @@ describe('videos', () => {
         }
         await new Promise((resolve) => setTimeout(resolve, 200));
       }`;
-      await writeFile(join(installation.place, 'status.mjs'), program);
-      const { stdout } = await run(process.execPath, ['status.mjs'], {
-        cwd: installation.place,
-        env: {
-          ...process.env,
-          BASE: gateway.url,
-          KEY: gateway.caller.key,
-          OPERATION: JSON.stringify(operation),
-        },
-      });
-      const jobId = String(Object(operation).jobId);
-      expect(JSON.parse(stdout)).toMatchObject({
-        status: 'completed',
-        bytes: expect.any(Number),
-        providerMetadata: { studio: { jobId, videos: [{ url: expect.any(String) }] } },
-      });
-      expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
-    },
-  );
+    await writeFile(join(installation.place, 'status.mjs'), program);
+    const { stdout } = await run(process.execPath, ['status.mjs'], {
+      cwd: installation.place,
+      env: {
+        ...process.env,
+        BASE: gateway.url,
+        KEY: gateway.caller.key,
+        OPERATION: JSON.stringify(operation),
+      },
+    });
+    const jobId = String(Object(operation).jobId);
+    expect(JSON.parse(stdout)).toMatchObject({
+      status: 'completed',
+      bytes: expect.any(Number),
+      providerMetadata: { studio: { jobId, videos: [{ url: expect.any(String) }] } },
+    });
+    expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
+  });
 
-  testWith('that fail have the state of an error', async () => {
+  it('that fail have the state of an error', async () => {
     const started = await ai.experimental_startVideo({
       model: studio.videoModel(model),
       prompt: '[[fail:422]] waves',
@@ -234,7 +230,7 @@ describe('videos', () => {
     });
   });
 
-  testWith('are polled by the SDK, and reject a handle of something else', async () => {
+  it('are polled by the SDK, and reject a handle of something else', async () => {
     const { videos } = await ai.experimental_generateVideo({
       model: studio.videoModel(model),
       prompt: 'waves',
@@ -249,7 +245,7 @@ describe('videos', () => {
 });
 
 describe('sound', () => {
-  testWith('is generated from a text', async () => {
+  it('is generated from a text', async () => {
     const { audio, providerMetadata, warnings } = await ai.generateSpeech({
       model: studio.speechModel(),
       text: 'Welcome to the harbour.',
@@ -266,7 +262,7 @@ describe('sound', () => {
     });
   });
 
-  testWith('is transcribed from bytes', async () => {
+  it('is transcribed from bytes', async () => {
     const { text, segments, durationInSeconds, providerMetadata } = await ai.transcribe({
       model: studio.transcriptionModel(),
       audio: await makeSpeech(4),
@@ -280,7 +276,7 @@ describe('sound', () => {
 });
 
 describe('chats', () => {
-  testWith('run an agent with tools', async () => {
+  it('run an agent with tools', async () => {
     const agent = new ai.ToolLoopAgent({
       model: studio('gemini-3.5-flash'),
       tools: {
@@ -295,7 +291,7 @@ describe('chats', () => {
     expect([steps.length, text]).toEqual([3, expect.stringMatching(/high at/)]);
   });
 
-  testWith('have embeddings', async () => {
+  it('have embeddings', async () => {
     const values = ['a lighthouse', 'a pier', 'the sea'];
     const model = studio.embeddingModel('text-embedding-3-small');
     const { embeddings, usage } = await ai.embedMany({ model, values });
@@ -305,7 +301,7 @@ describe('chats', () => {
 });
 
 describe('the package', () => {
-  testWith('has less than 15 kB, and few dependencies', async () => {
+  it('has less than 15 kB, and few dependencies', async () => {
     const packed = join(installation.place, 'packed', 'studio-gateway-ai-sdk-0.2.0.tgz');
     expect((await stat(packed)).size).toBeLessThan(15_000);
     const folder = join(installation.place, 'node_modules', 'studio-gateway-ai-sdk');
@@ -317,7 +313,7 @@ describe('the package', () => {
     ]);
   });
 
-  testWith('type-checks strictly', async () => {
+  it('type-checks strictly', async () => {
     const program = `
       import { createProviderRegistry, generateImage, experimental_generateVideo } from 'ai';
       import { createStudio, type ImageModelId, type StudioProvider } from 'studio-gateway-ai-sdk';

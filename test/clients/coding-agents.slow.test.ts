@@ -10,16 +10,13 @@ import { untilAllSettled } from '../chat/chat-account.ts';
 import { newFolder } from '../harness/folders.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { runFile } from '../harness/programs.ts';
-import { installing, installMs } from './installed.ts';
+import { installMs } from './installed.ts';
 
 const gateway = useGateway();
 let modules = '';
-let missing: string | null;
 beforeAll(async () => {
   const dependencies = { '@anthropic-ai/claude-code': '2.1.197', '@openai/codex': '0.171.0' };
-  ({ missing } = await installing(
-    async () => (modules = await installNpm('coding-agents', { dependencies })),
-  ));
+  modules = await installNpm('coding-agents', { dependencies });
 }, installMs);
 
 /** Environment of a program: an empty home, and a proxy that refuses every other host. */
@@ -125,8 +122,7 @@ describe.each([
   it.for<string>(models)(
     'writes and reads a file with tools, and answers (%s)',
     { timeout: 300_000 },
-    async (model, { skip }) => {
-      if (missing !== null) skip(missing);
+    async (model) => {
       const agent = {
         model,
         folder: newFolder(),

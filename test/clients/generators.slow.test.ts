@@ -75,7 +75,7 @@ describe('the description for generators', () => {
 });
 
 describe('oapi-codegen', () => {
-  const { installation, testWith } = useInstallation('oapi-codegen', async (place) => {
+  const installation = useInstallation('oapi-codegen', async (place) => {
     const go = await findGo(() => {});
     await writeFile(join(place, 'openapi.json'), description);
     await writeFile(join(place, 'go.mod'), 'module example.com/program\n\ngo 1.24\n');
@@ -88,20 +88,17 @@ describe('oapi-codegen', () => {
     await run(go, ['build', '-o', 'program', '.'], { cwd: place, ...options });
   });
 
-  testWith(
-    'generates a client for Go that makes a picture, chats, lists and reads errors',
-    async () => {
-      const { stdout } = await run(join(installation.place, 'program'), {
-        env: environment(),
-        ...options,
-      });
-      expect(stdout.trim()).toMatch(printed);
-    },
-  );
+  it('generates a client for Go that makes a picture, chats, lists and reads errors', async () => {
+    const { stdout } = await run(join(installation.place, 'program'), [], {
+      env: environment(),
+      ...options,
+    });
+    expect(stdout.trim()).toMatch(printed);
+  });
 });
 
 describe('openapi-python-client', () => {
-  const { installation, testWith } = useInstallation('openapi-python-client', async (place) => {
+  const installation = useInstallation('openapi-python-client', async (place) => {
     await writeFile(join(place, 'openapi.json'), description);
     const commands = await installPython('openapi-python-client', [
       'openapi-python-client==0.26.2',
@@ -121,21 +118,18 @@ describe('openapi-python-client', () => {
     await writeFile(join(place, 'program.py'), pythonProgram);
   });
 
-  testWith(
-    'generates a client for Python that makes a picture, chats, lists and reads errors',
-    async () => {
-      const commands = await installPython('openapi-python-client', [
-        'openapi-python-client==0.26.2',
-        'ruff==0.13.3',
-      ]);
-      const { stdout } = await run(join(commands, 'python'), ['program.py'], {
-        cwd: installation.place,
-        env: environment(),
-        ...options,
-      });
-      expect(stdout.trim()).toMatch(printed);
-    },
-  );
+  it('generates a client for Python that makes a picture, chats, lists and reads errors', async () => {
+    const commands = await installPython('openapi-python-client', [
+      'openapi-python-client==0.26.2',
+      'ruff==0.13.3',
+    ]);
+    const { stdout } = await run(join(commands, 'python'), ['program.py'], {
+      cwd: installation.place,
+      env: environment(),
+      ...options,
+    });
+    expect(stdout.trim()).toMatch(printed);
+  });
 });
 
 const goProgram = `package main

@@ -1,7 +1,7 @@
 /** Packs the clients and installs them into a new folder, as users do. */
 import { mkdir, rm, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { afterAll, beforeAll, it } from 'vitest';
+import { afterAll, beforeAll } from 'vitest';
 import { packAiSdk, packPython, packTypescript } from '../../dev/clients/pack.ts';
 import { root, run } from '../../dev/clients/tools.ts';
 import { createPythonEnvironment, installPython } from '../../dev/stack/tools.ts';
@@ -9,44 +9,15 @@ import { createPythonEnvironment, installPython } from '../../dev/stack/tools.ts
 /** Time limit of an installation, because the first run downloads the tools. */
 export const installMs = 900_000;
 
-/** Result of an installation from a registry: the error, or null. */
-export type Installed = { missing: null } | { missing: string };
-
-/** Installs something from a registry; only in CI, a failure is thrown. */
-export async function installing(install: () => Promise<unknown>): Promise<Installed> {
-  try {
-    await install();
-    return { missing: null };
-  } catch (error) {
-    if (process.env['CI']) throw error;
-    return { missing: `cannot be installed: ${String(error).slice(0, 300)}` };
-  }
-}
-
-/** A folder of a test file with what was installed into it. */
-interface Installation {
-  place: string;
-  /** Why the installation failed; null if it did not. */
-  missing: string | null;
-}
-
-/**
- * Installs something into a new folder for the tests of a file. Tests that `testWith` defines
- * are skipped, with the reason, if that failed.
- */
+/** Installs something into a new folder before the tests of a file, and deletes the folder after them. */
 export function useInstallation(name: string, install: (place: string) => Promise<unknown>) {
-  const installation: Installation = { place: '', missing: null };
+  const installation = { place: '' };
   beforeAll(async () => {
     installation.place = await newPlace(name);
-    Object.assign(installation, await installing(() => install(installation.place)));
+    await install(installation.place);
   }, installMs);
   afterAll(() => rm(installation.place, { recursive: true, force: true }));
-  const testWith = (title: string, body: () => Promise<void> | void) =>
-    it(title, async ({ skip }) => {
-      if (installation.missing !== null) skip(installation.missing);
-      await body();
-    });
-  return { installation, testWith };
+  return installation;
 }
 
 /** Installs Python's frameworks; returns the path of their Python. */

@@ -1,7 +1,7 @@
 /** Clients that openapi-generator generates from `/api/v1/openapi.json?version=3.0`, with a gateway. */
 import { readdir, writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
-import { describe, expect } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { run } from '../../dev/clients/tools.ts';
 import { findGo, installPython } from '../../dev/stack/tools.ts';
 import { useGateway } from '../harness/gateway.ts';
@@ -46,8 +46,8 @@ describe('openapi-generator', () => {
     await runGo('build', '-gcflags=example.com/program/...=-N -l', '-o', 'program', '.');
   });
 
-  go.testWith('generates a client for Go that calls each kind of endpoint', async () => {
-    const program = await run(join(go.installation.place, 'program'), {
+  it('generates a client for Go that calls each kind of endpoint', async () => {
+    const program = await run(join(go.place, 'program'), [], {
       env: environment(),
       ...options,
     });
@@ -71,10 +71,10 @@ describe('openapi-generator', () => {
     });
   });
 
-  java.testWith('generates a client for Java that calls each kind of endpoint', async () => {
+  it('generates a client for Java that calls each kind of endpoint', async () => {
     const classPath = ['target/classes', 'target/dependency/*'].join(':');
     const program = await run('java', ['-cp', classPath, 'Program'], {
-      cwd: join(java.installation.place, 'studio'),
+      cwd: join(java.place, 'studio'),
       env: environment(),
       ...options,
     });
@@ -86,10 +86,8 @@ describe('openapi-generator', () => {
     await generate(place, 'csharp', 'packageName=Studio');
   });
 
-  csharp.testWith('generates classes for C# with names of their own', async () => {
-    const files = await readdir(
-      join(csharp.installation.place, 'studio', 'src', 'Studio', 'Model'),
-    );
+  it('generates classes for C# with names of their own', async () => {
+    const files = await readdir(join(csharp.place, 'studio', 'src', 'Studio', 'Model'));
     expect(files).toEqual(
       expect.arrayContaining(['ChatRequestMessage.cs', 'ImageGenerateRequest.cs', 'Job.cs']),
     );

@@ -4,13 +4,12 @@ import { beforeAll, expect, it } from 'vitest';
 import { root, run } from '../../dev/clients/tools.ts';
 import { untilAllSettled } from '../chat/chat-account.ts';
 import { useGateway } from '../harness/gateway.ts';
-import { installing, installMs, installPythonFrameworks } from './installed.ts';
+import { installMs, installPythonFrameworks } from './installed.ts';
 
 const gateway = useGateway();
 let python = '';
-let missing: string | null;
 beforeAll(async () => {
-  ({ missing } = await installing(async () => (python = await installPythonFrameworks())));
+  python = await installPythonFrameworks();
 }, installMs);
 
 const toolAnswer = 'The tool said: high at high at how is the tide';
@@ -43,8 +42,7 @@ it.concurrent.for([
 ])(
   'run to their answers with $model $options, and are charged for each turn',
   { timeout: 600_000 },
-  async ({ model, options, expected, chats: count }, { skip }) => {
-    if (missing !== null) skip(missing);
+  async ({ model, options, expected, chats: count }) => {
     const caller = await gateway.newCaller({ credits: 1000 });
     const program = join(root, 'test', 'clients', 'loops.py');
     const { stdout } = await run(python, [program, gateway.url, caller.key, model, ...options]);
@@ -54,10 +52,7 @@ it.concurrent.for([
   },
 );
 
-it('pass the standard tests of LangChain, with clients of OpenAI and Anthropic', async ({
-  skip,
-}) => {
-  if (missing !== null) skip(missing);
+it('pass the standard tests of LangChain, with clients of OpenAI and Anthropic', async () => {
   const { key } = await gateway.newCaller({ credits: 1000 });
   const env = { ...process.env, GATEWAY_URL: gateway.url, GATEWAY_KEY: key };
   const settings = ['-o', 'asyncio_mode=auto', '--benchmark-disable', '-p', 'no:cacheprovider'];

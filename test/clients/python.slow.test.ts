@@ -2,7 +2,7 @@
 import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { Webhook as Signature } from 'standardwebhooks';
-import { beforeAll, describe, expect } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import { installPythonCommands, root, run } from '../../dev/clients/tools.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { download } from '../harness/media.ts';
@@ -12,12 +12,11 @@ let python = '';
 /** Output of the program. */
 let report: Record<string, any>; // oxlint-disable-line no-explicit-any -- the tests check its content
 const gateway = useGateway({ settled: 'last' });
-const { installation, testWith } = useInstallation('client-python', async (place) => {
+const installation = useInstallation('client-python', async (place) => {
   python = await installPythonClient(place);
 });
 
 beforeAll(async () => {
-  if (installation.missing !== null) return;
   const program = join(root, 'test', 'clients', 'program.py');
   const args = [program, gateway.url, gateway.caller.key, gateway.receiver.at('/python')];
   const { stdout } = await run(python, args, { cwd: installation.place });
@@ -25,7 +24,7 @@ beforeAll(async () => {
 }, installMs);
 
 describe('a program with the Python client', () => {
-  testWith('runs jobs and receives their results', async () => {
+  it('runs jobs and receives their results', async () => {
     expect((await download(report['image'])).length).toBeGreaterThan(1000);
     expect(report['estimate']).toBe(3.9);
     expect(report['plan'].sections.length).toBeGreaterThan(0);
@@ -34,7 +33,7 @@ describe('a program with the Python client', () => {
     expect(report['usageRecords']).toBeGreaterThan(5);
   });
 
-  testWith('uploads files by path, open files and streams', () => {
+  it('uploads files by path, open files and streams', () => {
     expect(report).toMatchObject({
       opened: true,
       piped: true,
@@ -42,18 +41,18 @@ describe('a program with the Python client', () => {
     });
   });
 
-  testWith('finds its key and address in the environment', () => {
+  it('finds its key and address in the environment', () => {
     expect(report['noKey']).toBe('api_key is required: pass it, or set STUDIO_API_KEY.');
     expect(report['fromEnvironment']).toMatch(/charged|reserved|released/);
   });
 
-  testWith('follows a video job until it is done', () => {
+  it('follows a video job until it is done', () => {
     expect(report['film'].length).toBeGreaterThan(1);
     expect(report['film'].at(-1)).toBe('completed');
     expect(report).toMatchObject({ streams: 5, states: 5 });
   });
 
-  testWith('chats, whole and streamed', () => {
+  it('chats, whole and streamed', () => {
     expect(report['chat'].trim().split(/\s+/)).toHaveLength(20);
     const text = report['stream'].map(({ delta = '' }) => delta).join('');
     expect(text.trim().split(/\s+/)).toHaveLength(20);
@@ -62,7 +61,7 @@ describe('a program with the Python client', () => {
     expect(report['separators']).toEqual(['a\u2028b\u0085c']);
   });
 
-  testWith('receives errors with code, status and request id', () => {
+  it('receives errors with code, status and request id', () => {
     const jobId = expect.stringMatching(/^job_/);
     expect(report).toMatchObject({
       failed: { code: 'PROVIDER_REJECTED_INPUT', status: null, jobId },
@@ -77,7 +76,7 @@ describe('a program with the Python client', () => {
     expect(report['rejected'].requestId).toMatch(/\w/);
   });
 
-  testWith('is charged once, however often it repeats a request', async () => {
+  it('is charged once, however often it repeats a request', async () => {
     expect(report).toMatchObject({ replayed: true, lost: 2, usage: true });
     expect(await gateway.sandbox.submits({ match: 'a lost python answer' })).toHaveLength(1);
     const charged = await gateway.database.query(
@@ -86,7 +85,7 @@ describe('a program with the Python client', () => {
     expect(charged).toHaveLength(1);
   });
 
-  testWith('runs bulk jobs, and has the results of items before the end of others', () => {
+  it('runs bulk jobs, and has the results of items before the end of others', () => {
     expect(report).toMatchObject({
       bulkEstimate: 15.6,
       bulkStopped: { code: 'MAX_CREDITS' },
@@ -107,18 +106,18 @@ describe('a program with the Python client', () => {
     ]);
   });
 
-  testWith('rejects a step of a pipeline', () => {
+  it('rejects a step of a pipeline', () => {
     expect(report['unapproved']).toBe('APPROVAL_REJECTED');
   });
 
-  testWith('runs a pipeline, and resumes it from a step', () => {
+  it('runs a pipeline, and resumes it from a step', () => {
     expect(report).toMatchObject({
       pipeline: ['completed', 'completed'],
       resumed: [true, true],
     });
   });
 
-  testWith('does the same asynchronously', () => {
+  it('does the same asynchronously', () => {
     expect(report['async']).toMatchObject({
       images: 2,
       bulk: ['completed', 'completed'],
@@ -129,7 +128,7 @@ describe('a program with the Python client', () => {
     expect(report['async'].states.at(-1)).toBe('completed');
   });
 
-  testWith('verifies webhooks, and rejects forged ones', async () => {
+  it('verifies webhooks, and rejects forged ones', async () => {
     const [sent] = await gateway.receiver.untilReceived('/python');
     const { body } = await gateway.call<{ secret: string }>('/api/v1/webhooks/secret');
     const right = { body: sent?.text, headers: sent?.headers, secret: body.secret };
@@ -178,11 +177,11 @@ describe('the Python package', () => {
   };
   const packageFolder = join(root, 'clients', 'python', 'src', 'studio_gateway');
 
-  testWith('has types that mypy accepts', async () => {
+  it('has types that mypy accepts', async () => {
     expect(await check(packageFolder)).toContain('Success');
   });
 
-  testWith('has types that reveal the errors of a program', async () => {
+  it('has types that reveal the errors of a program', async () => {
     const program = `from studio_gateway import StudioGateway
 from studio_gateway.schemas import ChatRequest, ImageGenerateItem, ImageGenerateResult
 

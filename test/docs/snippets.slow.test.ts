@@ -7,12 +7,7 @@ import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { parse as parseYaml } from 'yaml';
-import {
-  installing,
-  installMs,
-  installPythonFrameworks,
-  installAiSdk,
-} from '../clients/installed.ts';
+import { installMs, installPythonFrameworks, installAiSdk } from '../clients/installed.ts';
 import { installPython } from '../../dev/stack/tools.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 import { drawDisc } from '../harness/media.ts';
@@ -87,16 +82,13 @@ async function installPackages(file: string): Promise<string> {
 const place = join(root, '.cache', `snippets-${process.pid}`);
 
 let gateway: TestGateway;
-/** Reason why the blocks with our TypeScript client cannot run; null if they can. */
-let withoutClient: string | null = null;
 
 beforeAll(async () => {
   await mkdir(place, { recursive: true });
-  const installingClient = installing(() => installAiSdk(place));
-  [gateway, { missing: withoutClient }] = await Promise.all([
+  [gateway] = await Promise.all([
     // The balance of `npm start`, because the documents show what remains of it.
     startGateway({ credits: 10_000, latencyMs: 20 }),
-    installingClient,
+    installAiSdk(place),
   ]);
 }, installMs);
 afterAll(async () => {
@@ -193,14 +185,10 @@ describe.each(pages.filter(([, blocks]) => blocks.some(({ language }) => runnabl
   '%s',
   (file, blocks) => {
     let directory: string;
-    /** Reason why Python's blocks cannot be run; null if they can. */
-    let withoutPython: string | null = null;
     const hasPython = blocks.some(({ language }) => language === 'python');
     beforeAll(async () => {
       directory = await terminalFor(file);
-      if (hasPython) {
-        ({ missing: withoutPython } = await installing(() => installPackages(file)));
-      }
+      if (hasPython) await installPackages(file);
     }, installMs);
 
     for (const block of blocks.filter(({ language }) => runnable.has(language))) {
@@ -211,10 +199,7 @@ describe.each(pages.filter(([, blocks]) => blocks.some(({ language }) => runnabl
         it.skip(`${title} (${reason})`);
         continue;
       }
-      it(title, async ({ skip }) => {
-        if (block.language === 'python' && withoutPython !== null) skip(withoutPython);
-        const usesClient = /'studio-gateway-(client|ai-sdk)'/.test(block.text);
-        if (usesClient && withoutClient !== null) skip(withoutClient);
+      it(title, async () => {
         const printed = await runBlock(block, directory);
         if (block.prints) expectPrinted(printed, block.prints);
       });

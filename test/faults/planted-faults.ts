@@ -27,7 +27,7 @@ const money: Fault[] = [
     file: archiveSql,
     original: 'IF object_sha256 <> encode(',
     planted: 'IF false AND object_sha256 <> encode(',
-    tests: ['test/ledger/archive.test.ts'],
+    tests: ['test/ledger/archive.slow.test.ts'],
   },
   {
     name: 'the kept sums of archived jobs ignore refunds',
@@ -55,7 +55,7 @@ const money: Fault[] = [
     file: 'ledger/usage-sums.ts',
     original: 'greatest(timestamp_of_ms(${afterMs ?? null}::bigint)',
     planted: 'greatest(timestamp_of_ms(${afterMs === undefined ? null : afterMs + 1}::bigint)',
-    tests: ['test/ledger/archive.test.ts'],
+    tests: ['test/ledger/archive.slow.test.ts'],
   },
   {
     name: 'a list repeats the record whose time is `after`',
@@ -777,7 +777,7 @@ const bulkCommands: Fault[] = [
 ];
 
 const pipelineJourneys = 'test/journeys/pipelines.test.ts';
-const resumedPipelines = 'test/journeys/resumed-pipelines.test.ts';
+const resumedPipelines = 'test/journeys/resumed-pipelines.slow.test.ts';
 const pipelineWorkflow = 'workflows/pipeline.ts';
 
 const approvalJourneys = 'test/journeys/approvals.test.ts';
@@ -788,7 +788,7 @@ const pipelines: Fault[] = [
     file: 'workflows/approval-wait.ts',
     original: "if (wait?.decision) throw createFailure('ALREADY_DECIDED',",
     planted: "if (false && wait) throw createFailure('ALREADY_DECIDED',",
-    tests: ['test/workflows/pipelines.test.ts'],
+    tests: ['test/workflows/pipelines.slow.test.ts'],
   },
   {
     name: 'a changed body of a step may cost more than is reserved for it',
@@ -921,7 +921,7 @@ const pipelines: Fault[] = [
     file: 'studio/pipelines/references.ts',
     original: 'isField && Object.hasOwn(takes, name) ? takes[name] : undefined',
     planted: 'isField ? takes[name] : undefined',
-    tests: ['test/attacks/prototype-names.test.ts'],
+    tests: ['test/attacks/prototype-names.slow.test.ts'],
   },
   {
     name: 'a URL is looked for with an expression of quadratic time',
@@ -956,14 +956,14 @@ const pipelines: Fault[] = [
     file: pipelineWorkflow,
     original: 'const failedSource = ended.find(({ error }) => error);',
     planted: 'const failedSource = ended.find(() => false);',
-    tests: ['test/workflows/pipelines.test.ts'],
+    tests: ['test/workflows/pipelines.slow.test.ts'],
   },
   {
     name: 'a failed step fails the whole pipeline',
     file: pipelineWorkflow,
     original: 'const failure = run.every(({ error }) => error)',
     planted: 'const failure = run.some(({ error }) => error)',
-    tests: ['test/workflows/pipelines.test.ts'],
+    tests: ['test/workflows/pipelines.slow.test.ts'],
   },
   {
     name: 'a step of a pipeline is called above its maximum price',
@@ -1009,7 +1009,7 @@ const chat: Fault[] = [
     original: '? (reported.outputTokens ?? counts.outputTokens)',
     planted:
       '? ((reported.outputTokens ?? 0) > 1e6 ? counts.outputTokens : (reported.outputTokens ?? counts.outputTokens))',
-    tests: ['test/chat/input-count.test.ts', 'test/chat/endings.test.ts'],
+    tests: ['test/chat/input-count.test.ts', 'test/chat/endings.slow.test.ts'],
   },
   {
     name: 'a report of usage has no maximum',
@@ -1023,7 +1023,7 @@ const chat: Fault[] = [
     file: 'chat/upstreams.ts',
     original: '      sent.onRejected();\n',
     planted: '',
-    tests: ['test/chat/unusual-providers.test.ts'],
+    tests: ['test/chat/unusual-providers.slow.test.ts'],
   },
   {
     name: 'a chat sends an effort to a model that does not reason',
@@ -1100,7 +1100,7 @@ const chat: Fault[] = [
     file: 'chat/chat-run.ts',
     original: '      () => this.#cancellation.abort(providerTimeout()),\n',
     planted: '      () => {},\n',
-    tests: ['test/chat/unusual-providers.test.ts'],
+    tests: ['test/chat/unusual-providers.slow.test.ts'],
   },
   {
     name: 'tool calls and other objects are not counted as input',
@@ -1129,7 +1129,7 @@ const chat: Fault[] = [
     file: 'chat/bill.ts',
     original: "(end === 'broken' && !hasDelivered)",
     planted: 'false',
-    tests: ['test/chat/endings.test.ts'],
+    tests: ['test/chat/endings.slow.test.ts'],
   },
   {
     name: 'a caller who disconnects early pays nothing',
@@ -1618,7 +1618,7 @@ const providers: Fault[] = [
     file: 'activities/submit.ts',
     original: 'idempotencyKey: `${task.jobId}:${task.callIndex}`,',
     planted: 'idempotencyKey: `${task.jobId}:${performance.now()}`,',
-    tests: ['test/journeys/transcribe.test.ts'],
+    tests: ['test/journeys/transcribe.slow.test.ts'],
   },
   {
     name: 'a call that may have been accepted is sent again',
@@ -1695,7 +1695,7 @@ const providers: Fault[] = [
     file: 'ledger/archive.sql',
     original: 'USING webhooks_of(ids || event_ids)',
     planted: 'USING webhooks_of(event_ids)',
-    tests: ['test/ledger/archive.test.ts'],
+    tests: ['test/ledger/archive.slow.test.ts'],
   },
   {
     name: 'a slow sender that still reports counts as crashed',
@@ -1709,14 +1709,14 @@ const providers: Fault[] = [
     file: 'storage/uploads.ts',
     original: '    if (!isRejection(error)) throw error;\n',
     planted: '',
-    tests: ['test/api/file-uploads.test.ts'],
+    tests: ['test/api/file-uploads.slow.test.ts'],
   },
   {
     name: 'an upload is removed while the gateway is busy',
     file: 'storage/uploads.ts',
     original: 'error instanceof GatewayError && !error.retryable;',
     planted: 'error instanceof GatewayError;',
-    tests: ['test/api/file-uploads.test.ts'],
+    tests: ['test/api/file-uploads.slow.test.ts'],
   },
   {
     name: 'a conversion is stored before it is recorded',
@@ -1784,7 +1784,7 @@ const files: Fault[] = [
     file: 'storage/media-thread.ts',
     original: 'tracks.map(measureTrack)',
     planted: 'tracks.slice(0, 1).map(measureTrack)',
-    tests: ['test/storage/media-reading.test.ts'],
+    tests: ['test/storage/media-reading.slow.test.ts'],
   },
   {
     name: 'more outputs than requested are kept',
@@ -1871,14 +1871,14 @@ const clients: Fault[] = [
     file: 'api/middleware/sdk-paths.ts',
     original: 'ctx.state.errorFormat = findSdkFormat(ctx);',
     planted: 'ctx.body = undefined;',
-    tests: ['test/api/sdk-paths.test.ts'],
+    tests: ['test/api/sdk-paths.slow.test.ts'],
   },
   {
     name: 'a base URL without /v1 is unknown',
     file: 'api/middleware/sdk-paths.ts',
     original: '!patterns.some((pattern) => pattern.test(path))',
     planted: 'patterns.length > 0',
-    tests: ['test/api/sdk-paths.test.ts'],
+    tests: ['test/api/sdk-paths.slow.test.ts'],
   },
   {
     name: 'all tools are sent where the request allows some',

@@ -35,7 +35,7 @@ const draw =
   (encode: (picture: Sharp) => Sharp, from = plain) =>
   (): Promise<Buffer> =>
     encode(from()).toBuffer();
-/** Orientations of photos that were held otherwise; media-reading.test.ts measures all eight. */
+/** Orientations of photos that were held otherwise; media-reading.slow.test.ts measures all eight. */
 const orientations = [3, 6, 8];
 
 const pictures: Kind[] = [
