@@ -27,7 +27,7 @@ const limitData = z
 const endUserLimitData = limitData
   .omit({ keyId: true, name: true })
   .extend({ endUser: z.string().meta({ description: 'End user whose limit is near or reached.' }) })
-  .meta({ title: 'EndUserLimitNoticeData' });
+  .meta({ id: 'EndUserLimitNotice' });
 
 /** Schemas of the `data` of account notices, by type. Amounts are in credits. */
 export const noticeData = {

@@ -23,7 +23,7 @@ import {
 } from '../../studio/bulk/bulk-view.ts';
 import type { Composition } from '../composition.ts';
 import { csvFields, formatCsvHeader } from '../http/csv.ts';
-import { endUserHeader, idempotencyHeader, parsePreferredWaitMs } from '../http/request-headers.ts';
+import { idempotencyHeader, parsePreferredWaitMs } from '../http/request-headers.ts';
 import { closedSignal, countBytes } from '../middleware/request-shares.ts';
 import { respondWithEvents } from '../http/event-stream.ts';
 import { bulkBody, bulkLine, readBulk } from './bulk-requests.ts';
@@ -174,7 +174,7 @@ export const bulkJobs = defineSection('Bulk jobs', {
     summary: 'Start a bulk job: up to 10,000 Studio requests with a budget',
     description: `All items are checked and priced first; with any invalid item, nothing is started. Credits are reserved only for running items. ${bodyDescription}`,
     request: {
-      headers: idempotencyHeader.extend(endUserHeader.shape),
+      headers: idempotencyHeader,
       query: z.strictObject({}),
       content,
     },

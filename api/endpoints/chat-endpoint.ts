@@ -6,7 +6,7 @@ import { startChatJob } from './chat-job-submission.ts';
 import { sendBackgroundResponse } from './openai/stored-responses.ts';
 import type { Presentation } from '../../chat/formats/completions-answer.ts';
 import { exactFields, repairAnswers, type ChatRequest } from '../../chat/formats/chat-fields.ts';
-import { completeEndUser, endUserHeader, idempotencyHeader } from '../http/request-headers.ts';
+import { completeEndUser, idempotencyHeader } from '../http/request-headers.ts';
 import type { Context } from '../context.ts';
 import type { EndpointDescription } from './description.ts';
 import { defineEndpoint, rawResponse, type Endpoint } from './endpoint.ts';
@@ -93,7 +93,7 @@ export function defineChatEndpoint({
     route: `POST ${path}`,
     scope: 'chat',
     request: {
-      headers: idempotencyHeader.extend(endUserHeader.shape),
+      headers: idempotencyHeader,
       body,
       bodyBytesMax,
       ...(bodyValuesMax && { bodyValuesMax }),

@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { type ErrorCode, GatewayError, type ErrorDetail } from '../../domain/errors.ts';
-import { endUserHeader, idempotencyHeader } from '../http/request-headers.ts';
+import { idempotencyHeader } from '../http/request-headers.ts';
 import type { ParameterizedContext } from 'koa';
 import type { JobRecord } from '../../studio/jobs/job-reads.ts';
 import type { CreditsBlock } from '../../domain/credits.ts';
@@ -40,7 +40,6 @@ export const fileErrors = ['FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'] as const;
 
 /** Schema of the headers of a Studio request. */
 export const studioHeaders = idempotencyHeader.extend({
-  ...endUserHeader.shape,
   Prefer: z.string().optional().meta({
     description: '`wait=n`: waits at most n seconds for the job. `respond-async`: does not wait.',
     example: 'wait=10',

@@ -27,12 +27,11 @@ export function parseIdempotencyKey(ctx: Pick<Context, 'headers'>): string | nul
   return parseWith(header, { 'Idempotency-Key': key })['Idempotency-Key'];
 }
 
-/** Schema of the header that names the end user, for the OpenAPI documents. */
-export const endUserHeader = z.object({
-  'X-End-User': endUserSchema.optional().meta({
-    description: 'Same as `endUser` in the body, for clients that cannot add fields.',
-  }),
-});
+/**
+ * Schema of the header that names the end user. The OpenAPI documents do not contain it, because a further
+ * parameter would change the signatures of generated clients, whose bodies have `endUser`.
+ */
+const endUserHeader = z.object({ 'X-End-User': endUserSchema });
 
 /** Returns the end user that the header of a request names, in UTF-8. @throws GatewayError INVALID_REQUEST */
 function parseEndUser({ headers }: Pick<Context, 'headers'>): string | undefined {

@@ -1828,6 +1828,18 @@ export interface components {
                 }[];
             }[];
         };
+        EndUserLimitNotice: {
+            noticeId: string;
+            limit: number;
+            /** @enum {string} */
+            per: "day" | "week" | "month" | "total";
+            /** @description Credits reserved and charged in the current period. */
+            used: number;
+            /** @description Time at which the period of the limit ends; null if the limit has no period. */
+            resetsAt: string | null;
+            /** @description End user whose limit is near or reached. */
+            endUser: string;
+        };
         TokenUsage: {
             inputTokens: number;
             outputTokens: number;
@@ -2793,6 +2805,18 @@ export interface components {
                 }[];
             }[];
         };
+        EndUserLimitNoticeOutput: {
+            noticeId: string;
+            limit: number;
+            /** @enum {string} */
+            per: "day" | "week" | "month" | "total";
+            /** @description Credits reserved and charged in the current period. */
+            used: number;
+            /** @description Time at which the period of the limit ends; null if the limit has no period. */
+            resetsAt: string | null;
+            /** @description End user whose limit is near or reached. */
+            endUser: string;
+        };
         ChatRequest: {
             messages: ({
                 /** @constant */
@@ -2919,7 +2943,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -3103,7 +3127,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -3500,7 +3524,7 @@ export interface components {
                 user_id?: string | null;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -3802,7 +3826,7 @@ export interface components {
                 user_id?: string | null;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -3928,7 +3952,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -4010,7 +4034,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -4080,7 +4104,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -4166,7 +4190,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -4242,7 +4266,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -4335,7 +4359,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -4407,7 +4431,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -4479,7 +4503,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -4559,7 +4583,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -4643,7 +4667,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -4728,7 +4752,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -4816,7 +4840,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -4877,7 +4901,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -4962,7 +4986,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -5034,7 +5058,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -5110,7 +5134,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -5188,7 +5212,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -5445,7 +5469,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -5517,7 +5541,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -6044,7 +6068,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -6358,7 +6382,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -6391,7 +6415,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -6509,18 +6533,7 @@ export interface components {
                     used: number;
                     /** @description Time at which the period of the limit ends; null if the limit has no period. */
                     resetsAt: string | null;
-                } | {
-                    noticeId: string;
-                    limit: number;
-                    /** @enum {string} */
-                    per: "day" | "week" | "month" | "total";
-                    /** @description Credits reserved and charged in the current period. */
-                    used: number;
-                    /** @description Time at which the period of the limit ends; null if the limit has no period. */
-                    resetsAt: string | null;
-                    /** @description End user whose limit is near or reached. */
-                    endUser: string;
-                };
+                } | components["schemas"]["EndUserLimitNoticeOutput"];
             }[];
         };
         SetNoticesRequest: {
@@ -6566,18 +6579,7 @@ export interface components {
                     used: number;
                     /** @description Time at which the period of the limit ends; null if the limit has no period. */
                     resetsAt: string | null;
-                } | {
-                    noticeId: string;
-                    limit: number;
-                    /** @enum {string} */
-                    per: "day" | "week" | "month" | "total";
-                    /** @description Credits reserved and charged in the current period. */
-                    used: number;
-                    /** @description Time at which the period of the limit ends; null if the limit has no period. */
-                    resetsAt: string | null;
-                    /** @description End user whose limit is near or reached. */
-                    endUser: string;
-                };
+                } | components["schemas"]["EndUserLimitNoticeOutput"];
             }[];
         };
         CreateUploadUrlRequest: {
@@ -6971,7 +6973,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -6995,8 +6997,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
             };
         };
         requestBody: {
@@ -7045,8 +7045,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
             };
         };
         requestBody: {
@@ -7166,8 +7164,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
             };
         };
         requestBody: {
@@ -7267,8 +7263,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7331,8 +7325,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7399,8 +7391,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7463,8 +7453,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7525,8 +7513,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7595,8 +7581,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7661,8 +7645,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7723,8 +7705,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7785,8 +7765,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7855,8 +7833,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7921,8 +7897,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -8003,8 +7977,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -8067,8 +8039,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -8131,8 +8101,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -8195,8 +8163,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -8226,7 +8192,7 @@ export interface operations {
                     /** @description Same value as in the JSON body, encoded as JSON. */
                     metadata?: string;
                     /**
-                     * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+                     * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
                      * @example customer-7
                      */
                     endUser?: string | null;
@@ -8287,7 +8253,7 @@ export interface operations {
                     /** @description Same value as in the JSON body, encoded as JSON. */
                     metadata?: string;
                     /**
-                     * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+                     * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
                      * @example customer-7
                      */
                     endUser?: string | null;
@@ -8315,8 +8281,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -8413,8 +8377,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -8774,8 +8736,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
             };
         };
         requestBody: {
@@ -8848,7 +8808,7 @@ export interface operations {
                             [key: string]: string;
                         } | null;
                         /**
-                         * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+                         * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
                          * @example customer-7
                          */
                         endUser?: string | null;
@@ -9018,7 +8978,7 @@ export interface operations {
                             [key: string]: string;
                         } | null;
                         /**
-                         * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it.
+                         * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
                          * @example customer-7
                          */
                         endUser?: string | null;
@@ -9493,8 +9453,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
             };
         };
         requestBody: {
@@ -9581,8 +9539,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
             };
         };
         requestBody: {
@@ -9638,8 +9594,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -9670,8 +9624,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -9715,8 +9667,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -9747,8 +9697,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -9801,8 +9749,6 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description Same as `endUser` in the body, for clients that cannot add fields. */
-                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -10866,19 +10812,7 @@ export interface operations {
                     type: "end_user.limit.near";
                     /** Format: date-time */
                     timestamp: string;
-                    /** EndUserLimitNoticeData */
-                    data: {
-                        noticeId: string;
-                        limit: number;
-                        /** @enum {string} */
-                        per: "day" | "week" | "month" | "total";
-                        /** @description Credits reserved and charged in the current period. */
-                        used: number;
-                        /** @description Time at which the period of the limit ends; null if the limit has no period. */
-                        resetsAt: string | null;
-                        /** @description End user whose limit is near or reached. */
-                        endUser: string;
-                    };
+                    data: components["schemas"]["EndUserLimitNotice"];
                 };
             };
         };
@@ -10912,19 +10846,7 @@ export interface operations {
                     type: "end_user.limit.reached";
                     /** Format: date-time */
                     timestamp: string;
-                    /** EndUserLimitNoticeData */
-                    data: {
-                        noticeId: string;
-                        limit: number;
-                        /** @enum {string} */
-                        per: "day" | "week" | "month" | "total";
-                        /** @description Credits reserved and charged in the current period. */
-                        used: number;
-                        /** @description Time at which the period of the limit ends; null if the limit has no period. */
-                        resetsAt: string | null;
-                        /** @description End user whose limit is near or reached. */
-                        endUser: string;
-                    };
+                    data: components["schemas"]["EndUserLimitNotice"];
                 };
             };
         };

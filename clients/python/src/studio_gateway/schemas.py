@@ -364,6 +364,15 @@ class AwaitingStep(TypedDict):
     takes: list[AwaitingStepTake]
 
 
+class EndUserLimitNotice(TypedDict):
+    noticeId: str
+    limit: float
+    per: Literal['day', 'week', 'month', 'total']
+    used: float
+    resetsAt: str | None
+    endUser: str
+
+
 class TokenUsage(TypedDict):
     inputTokens: int
     outputTokens: int
@@ -995,6 +1004,10 @@ class AwaitingStepOutput(TypedDict):
     until: str
     credits: float
     takes: list[AwaitingStepOutputTake]
+
+
+class EndUserLimitNoticeOutput(EndUserLimitNotice):
+    pass
 
 
 class ChatRequestSystemMessagesTextContentEphemeralCacheControl(TypedDict):
@@ -3791,15 +3804,6 @@ class GetNoticesAnswerNoticeKeyLimitNoticeData(TypedDict):
     resetsAt: str | None
 
 
-class GetNoticesAnswerNoticeEndUserLimitNoticeData(TypedDict):
-    noticeId: str
-    limit: float
-    per: Literal['day', 'week', 'month', 'total']
-    used: float
-    resetsAt: str | None
-    endUser: str
-
-
 class GetNoticesAnswerNotice(TypedDict):
     state: Literal['waiting', 'delivering', 'delivered', 'gone', 'failed']
     attempts: int
@@ -3807,7 +3811,7 @@ class GetNoticesAnswerNotice(TypedDict):
     lastError: str | None
     type: Literal['account.balance.low', 'key.limit.near', 'key.limit.reached', 'end_user.limit.near', 'end_user.limit.reached']
     createdAt: str
-    data: GetNoticesAnswerNoticeBalanceNoticeData | GetNoticesAnswerNoticeKeyLimitNoticeData | GetNoticesAnswerNoticeEndUserLimitNoticeData
+    data: GetNoticesAnswerNoticeBalanceNoticeData | GetNoticesAnswerNoticeKeyLimitNoticeData | EndUserLimitNoticeOutput
 
 
 class GetNoticesAnswer(TypedDict):
@@ -3829,10 +3833,6 @@ class SetNoticesAnswerNoticeKeyLimitNoticeData(GetNoticesAnswerNoticeKeyLimitNot
     pass
 
 
-class SetNoticesAnswerNoticeEndUserLimitNoticeData(GetNoticesAnswerNoticeEndUserLimitNoticeData):
-    pass
-
-
 class SetNoticesAnswerNotice(TypedDict):
     state: Literal['waiting', 'delivering', 'delivered', 'gone', 'failed']
     attempts: int
@@ -3840,7 +3840,7 @@ class SetNoticesAnswerNotice(TypedDict):
     lastError: str | None
     type: Literal['account.balance.low', 'key.limit.near', 'key.limit.reached', 'end_user.limit.near', 'end_user.limit.reached']
     createdAt: str
-    data: SetNoticesAnswerNoticeBalanceNoticeData | SetNoticesAnswerNoticeKeyLimitNoticeData | SetNoticesAnswerNoticeEndUserLimitNoticeData
+    data: SetNoticesAnswerNoticeBalanceNoticeData | SetNoticesAnswerNoticeKeyLimitNoticeData | EndUserLimitNoticeOutput
 
 
 class SetNoticesAnswer(TypedDict):
