@@ -15,6 +15,7 @@ const prefixes = {
   upload: 'file',
   notice: 'ntc',
   webhookEndpoint: 'whe',
+  shareLink: 'shr',
   operator: 'opr',
   session: 'ses',
 } as const;

@@ -1,5 +1,5 @@
 /** Reads ledger entries, open reservations and the last audit, for operators. */
-import { sql } from 'slonik';
+import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../platform/database.ts';
 
@@ -25,11 +25,11 @@ const archivedRow = z.object({ organizationId: z.string() });
  * `organizationId` is null.
  */
 export async function isArchived(
-  pool: DatabasePool,
+  connection: CommonQueryMethods,
   id: string,
   organizationId: string | null,
 ): Promise<boolean> {
-  const owner = await pool.maybeOneFirst(sql.type(archivedRow)`
+  const owner = await connection.maybeOneFirst(sql.type(archivedRow)`
     SELECT organization_id AS "organizationId" FROM archived_id
     WHERE id = ${id.replace(/^[a-z]+_/, '')}::uuid`);
   return owner !== null && owner === (organizationId ?? owner);

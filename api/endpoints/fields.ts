@@ -13,6 +13,7 @@ const kindNames: Partial<Record<IdKind, string>> = {
   actionRun: 'bulk action',
   key: 'API key',
   webhookEndpoint: 'webhook endpoint',
+  shareLink: 'share link',
 };
 
 /** Creates the schema of an id in a path. */

@@ -33,6 +33,7 @@ import { openai } from './openai/index.ts';
 import type { Endpoint } from './endpoint.ts';
 import { pricing } from './pricing.ts';
 import { sessionEndpoints } from './session.ts';
+import { shareLinks } from './share-links.ts';
 import { storedFiles } from './storage-files.ts';
 import { uploadUrls } from './upload-urls.ts';
 import { jobEvents } from './job-events.ts';
@@ -61,6 +62,7 @@ export const endpoints: readonly Endpoint[] = [
   ...pricing,
   ...jobEvents,
   ...studioJobs,
+  ...shareLinks,
   ...bulkJobs,
   ...callerWebhooks,
   ...webhookTest,

@@ -25,6 +25,7 @@ const Keys = lazyPage(() => import('./pages/keys/keys.tsx'));
 const Usage = lazyPage(() => import('./pages/usage/usage.tsx'));
 const Webhooks = lazyPage(() => import('./pages/webhooks/webhooks.tsx'));
 const Operator = lazyPage(() => import('./pages/operator/operator.tsx'));
+const SharedResult = lazyPage(() => import('./pages/shared-result.tsx'));
 const Models = lazyPage(() => import('./pages/models/models.tsx'));
 
 /** Shows the page for the current URL. */
@@ -37,6 +38,7 @@ export function App() {
             <Route path="/sign-in">
               <SignIn />
             </Route>
+            <Route path="/share" component={SharedResult} />
             <Route>
               <SignedIn>
                 <Pages />

@@ -524,6 +524,44 @@ export interface paths {
          */
         post: operations["cancelJob"];
     };
+    "/api/v1/studio/jobs/{jobId}/share": {
+        parameters: {};
+        /**
+         * Share the result of a completed job
+         * @description Everybody with the URL sees the files and data of the result, but neither the request nor its price, until the link expires or is revoked. The names of files contain the beginning of the prompt. A job can have at most 20 links at the same time.
+         *
+         *     Scope: `studio:read`.
+         */
+        post: operations["shareJob"];
+    };
+    "/api/v1/studio/shares": {
+        parameters: {};
+        /**
+         * List share links, newest first
+         * @description Scope: `studio:read`.
+         */
+        get: operations["listShareLinks"];
+    };
+    "/api/v1/studio/shares/{shareId}": {
+        parameters: {};
+        /**
+         * Revoke a share link
+         * @description URLs of files that were opened before stay valid for at most one hour.
+         *
+         *     Scope: `studio:read`.
+         */
+        delete: operations["revokeShareLink"];
+    };
+    "/api/v1/studio/shares/open": {
+        parameters: {};
+        /**
+         * Open a share link
+         * @description The token is the part of the URL after `#`.
+         *
+         *     No key required.
+         */
+        post: operations["openShareLink"];
+    };
     "/api/v1/studio/bulk": {
         parameters: {};
         /**
@@ -1747,7 +1785,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "SHARE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "SHARE_ENDED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "NO_RESULT" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -2209,6 +2247,30 @@ export interface components {
             startedAt: string | null;
             endedAt: string | null;
         };
+        ShareLink: {
+            shareId: string;
+            jobId: string;
+            /** @description API key that created the link. */
+            keyId: string;
+            /** Format: date-time */
+            createdAt: string;
+            /** Format: date-time */
+            expiresAt: string;
+            revokedAt: string | null;
+            /** @description Number of times that the link was opened. */
+            openings: number;
+            lastOpenedAt: string | null;
+        };
+        SharedResult: {
+            type: string;
+            model: string | null;
+            completedAt: string | null;
+            result: {
+                [key: string]: unknown;
+            };
+            /** Format: date-time */
+            expiresAt: string;
+        };
         BulkJob: {
             bulkId: string;
             keyId: string;
@@ -2304,7 +2366,7 @@ export interface components {
             } | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "SHARE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "SHARE_ENDED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "NO_RESULT" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -2326,7 +2388,7 @@ export interface components {
             } | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "SHARE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "SHARE_ENDED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "NO_RESULT" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -2349,7 +2411,7 @@ export interface components {
             /** @description Reason why the decision does not count; null if it counts. */
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "SHARE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "SHARE_ENDED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "NO_RESULT" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
             } | null;
         };
@@ -2724,7 +2786,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "SHARE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "SHARE_ENDED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "NO_RESULT" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -5414,6 +5476,53 @@ export interface components {
             data: components["schemas"]["JobOutput"];
             credits: components["schemas"]["Credits"];
         };
+        ShareJobRequest: {
+            /**
+             * @description Lifetime of the link; seven days by default.
+             * @default 604800
+             */
+            expiresInSeconds?: number;
+        };
+        ShareJobAnswer: {
+            /** @constant */
+            success: true;
+            data: {
+                shareId: string;
+                jobId: string;
+                /** @description API key that created the link. */
+                keyId: string;
+                /** Format: date-time */
+                createdAt: string;
+                /** Format: date-time */
+                expiresAt: string;
+                revokedAt: string | null;
+                /** @description Number of times that the link was opened. */
+                openings: number;
+                lastOpenedAt: string | null;
+                /** Format: uri */
+                url: string;
+            };
+        };
+        ListShareLinksAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["ShareLink"][];
+            hasMore: boolean;
+            nextCursor: string | null;
+        };
+        RevokeShareLinkAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["ShareLink"];
+        };
+        OpenShareLinkRequest: {
+            token: string;
+        };
+        OpenShareLinkAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["SharedResult"];
+        };
         StartBulkRequest: {
             items: {
                 /** @description Id of your own, unique in the bulk job; results contain it. */
@@ -6897,7 +7006,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "SHARE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "SHARE_ENDED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "NO_RESULT" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -6934,7 +7043,7 @@ export interface components {
             credits: number;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "SHARE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "SHARE_ENDED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "NO_RESULT" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -8710,6 +8819,90 @@ export interface operations {
                         data: components["schemas"]["JobOutput"];
                         credits: components["schemas"]["Credits"];
                     };
+                };
+            };
+        };
+    };
+    shareJob: {
+        parameters: {
+            header?: {
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                jobId: string;
+            };
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "expiresInSeconds": 86400
+                 *     }
+                 */
+                "application/json": components["schemas"]["ShareJobRequest"];
+            };
+        };
+        responses: {
+            /** @description The link. Its URL is shown only here, and in the answers to repeated requests with the same Idempotency-Key. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["ShareJobAnswer"];
+                };
+            };
+        };
+    };
+    listShareLinks: {
+        parameters: {
+            query?: {
+                /** @description Only links of this job. */
+                jobId?: string;
+                limit?: number;
+                /** @description `nextCursor` of the previous page. */
+                cursor?: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["ListShareLinksAnswer"];
+                };
+            };
+        };
+    };
+    revokeShareLink: {
+        parameters: {
+            path: {
+                shareId: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["RevokeShareLinkAnswer"];
+                };
+            };
+        };
+    };
+    openShareLink: {
+        parameters: {};
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "token": "kXl8Qd0vJ4r1cZt6mWq3bE9yUo5gHs2nFa7iPxTLRVk"
+                 *     }
+                 */
+                "application/json": components["schemas"]["OpenShareLinkRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["OpenShareLinkAnswer"];
                 };
             };
         };

@@ -2,7 +2,7 @@
  * Reads jobs from the database for API responses. The phase of a job is not stored; it is derived
  * from the rows of the job and its calls.
  */
-import { sql, type FragmentSqlToken } from 'slonik';
+import { sql, type FragmentSqlToken, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
 import type { DatabasePool } from '../../platform/database.ts';
 import { buffer } from 'node:stream/consumers';
@@ -200,7 +200,7 @@ const selectPage = (
  * Creates the functions that read the jobs of an organization. If `storage` is given, `read` and
  * `readMany` also read the JSON artifacts of the jobs.
  */
-export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open'>) {
+export function createJobReads(pool: CommonQueryMethods, storage?: Pick<Storage, 'open'>) {
   const addDocuments = async (job: JobRecord): Promise<JobRecord> =>
     job.outputs && storage ? { ...job, documents: await loadDocuments(storage, job.outputs) } : job;
   return {
@@ -256,7 +256,7 @@ export function createJobReads(pool: DatabasePool, storage?: Pick<Storage, 'open
 export type JobReads = ReturnType<typeof createJobReads>;
 
 async function readMissing(
-  pool: DatabasePool,
+  pool: CommonQueryMethods,
   organizationId: string | null,
   jobId: string,
 ): Promise<'JOB_ARCHIVED' | 'JOB_NOT_FOUND'> {

@@ -183,14 +183,16 @@ interface Presented {
   job: JobRecord;
   capability: Capability;
   outputs: CallOutputs[];
+  /** Maximum lifetime of the URLs; by default, that of a persisted result. */
+  urlTtlMsMax?: number;
 }
 
 /** Builds the `data` of outputs of a job. */
 async function presentOutputs(
   sign: SignUrl,
-  { job, capability, outputs }: Presented,
+  { job, capability, outputs, urlTtlMsMax }: Presented,
 ): Promise<Record<string, unknown>> {
-  const { urlTtlMs, ...expiry } = calculateUrlExpiry(job, capability);
+  const { urlTtlMs, ...expiry } = calculateUrlExpiry(job, capability, urlTtlMsMax);
   return capability.present({
     request: job.request,
     model: job.model,
@@ -233,6 +235,28 @@ export function createJobView(deps: { publicBaseUrl: string; urlOf: SignUrl }) {
     return presentOutputs(deps.urlOf, { job, capability, outputs: job.outputs });
   }
 
+  /**
+   * Builds the result of a Studio job without what it repeats of the request: its `metadata`, also in
+   * the steps of a pipeline. Returns null if there is none.
+   */
+  async function buildSharedResult(
+    job: JobRecord,
+    urlTtlMsMax: number,
+  ): Promise<Record<string, unknown> | null> {
+    const capability = findCapability(job.type);
+    if (job.status !== 'completed' || !job.outputs || job.mediaDeletedAtMs !== null || !capability)
+      return null;
+    const presented = { job, capability, outputs: job.outputs, urlTtlMsMax };
+    const { metadata: _, ...result } = await presentOutputs(deps.urlOf, presented);
+    const { data: delivered } = deliveredSteps.safeParse(result);
+    if (!delivered) return result;
+    const steps = delivered.steps.map(({ id, data }) => {
+      const { metadata: _ofStep, ...rest } = data ?? {};
+      return { id, data: data && rest };
+    });
+    return { ...result, steps };
+  }
+
   const buildAwaiting = (job: JobRecord): Promise<JobResource['awaiting']> =>
     showAwaiting(job, (artifact) =>
       deps.urlOf(artifact, persistedUrlTtlMs, extractTitle(job.request)),
@@ -240,6 +264,7 @@ export function createJobView(deps: { publicBaseUrl: string; urlOf: SignUrl }) {
 
   return {
     result: buildResult,
+    sharedResult: buildSharedResult,
     awaiting: buildAwaiting,
     /** Builds the `data` of the 202 response. */
     accepted: (job: JobRecord): z.infer<typeof acceptedJobSchema> => ({
@@ -321,12 +346,17 @@ export function buildBilling(job: JobRecord): JobResource['billing'] {
  * Returns the time at which the URLs of a job's result expire, and their remaining lifetime in
  * milliseconds.
  */
-function calculateUrlExpiry(job: JobRecord, capability: Capability) {
+function calculateUrlExpiry(
+  job: JobRecord,
+  capability: Capability,
+  urlTtlMsMax = persistedUrlTtlMs,
+) {
   const nowMs = Date.now();
   const isPersisted = capability.persistsResult?.(job.request) ?? true;
-  const urlsExpireAtMs = isPersisted
-    ? nowMs + persistedUrlTtlMs
+  const resultExpiresAtMs = isPersisted
+    ? Number.POSITIVE_INFINITY
     : (job.completedAtMs ?? nowMs) + temporaryUrlTtlMs;
+  const urlsExpireAtMs = Math.min(resultExpiresAtMs, nowMs + urlTtlMsMax);
   const urlTtlMs = urlsExpireAtMs - nowMs;
   // Signatures expire at whole seconds, so a URL may be valid slightly longer than `expiresAt`.
   const urlsExpireAt = isoTime(Math.floor(urlsExpireAtMs / 1000) * 1000);

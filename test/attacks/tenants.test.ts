@@ -21,6 +21,7 @@ const owned = {
   uploadUrl: '',
   resultUrl: '',
   endpoint: '',
+  share: '',
   recipe: newId('job').replace('job_', 'saved-'),
 };
 type ObjectIds = typeof owned;
@@ -61,6 +62,11 @@ beforeAll(async () => {
     { body },
   );
   owned.endpoint = endpoint.body.data.endpointId;
+  const shared = await gateway.call<{ data: { shareId: string } }>(
+    `/api/v1/studio/jobs/${owned.job}/share`,
+    { body: {} },
+  );
+  owned.share = shared.body.data.shareId;
   const saved = { use: 'image/generate', body: { prompt: 'a saved tree' } };
   await gateway.call(`/api/v1/studio/recipes/${owned.recipe}`, { method: 'PUT', body: saved });
 
@@ -125,6 +131,9 @@ const attempts: Record<string, (ids: ObjectIds) => Attempt> = {
   'list the webhooks of an endpoint': ({ endpoint }) => [
     `GET /webhooks/deliveries?endpointId=${endpoint}`,
   ],
+  'share a job': ({ job }) => [`POST /studio/jobs/${job}/share`, {}],
+  'list the share links of a job': ({ job }) => [`GET /studio/shares?jobId=${job}`],
+  'revoke a share link': ({ share }) => [`DELETE /studio/shares/${share}`],
   'read a recipe': ({ recipe }) => [`GET /studio/recipes/${recipe}`],
   'delete a recipe': ({ recipe }) => [`DELETE /studio/recipes/${recipe}`],
   'use a recipe': ({ recipe }) => ['POST /studio/image/generate', { recipe }],
@@ -191,6 +200,7 @@ async function readState(): Promise<unknown> {
         FROM api_key) AS keys,
        (SELECT jsonb_agg(to_jsonb(e) ORDER BY id) FROM webhook_endpoint e) AS endpoints,
        (SELECT jsonb_agg(to_jsonb(c) ORDER BY name, version) FROM recipe c) AS recipes,
+       (SELECT jsonb_agg(to_jsonb(s) ORDER BY id) FROM share_link s) AS shares,
        (SELECT count(*) FROM job) AS jobs, (SELECT count(*) FROM ledger_entry) AS entries`,
   );
 }
@@ -216,8 +226,8 @@ describe('a caller of another organization', () => {
     const before = await readState();
     for (const what of Object.keys(attempts)) {
       const foreign = await expectSame(what, key);
-      // A cursor or an endpoint of another organization returns a page of the caller's own objects.
-      const isList = what === 'page on from a job' || what === 'list the webhooks of an endpoint';
+      // A cursor, a job or an endpoint of another organization returns a page of the caller's own objects.
+      const isList = /^page on|^list/.test(what);
       const allowed = [...statuses, ...(isList ? [200] : [])];
       expect(foreign).toMatchObject({ status: expect.toBeOneOf(allowed) });
       expect(JSON.stringify(foreign)).not.toContain(owner.organizationId);
@@ -228,12 +238,13 @@ describe('a caller of another organization', () => {
   it('gets only its own objects in every list', async () => {
     const key = actors['stranger'] ?? '';
     const lists = `/studio/jobs /usage /usage/summary?groupBy=key /storage/files
-      /webhooks/deliveries /webhook-endpoints /api-keys /studio/recipes`;
+      /webhooks/deliveries /webhook-endpoints /api-keys /studio/recipes
+      /studio/shares`;
     for (const path of lists.split(/\s+/)) {
       const list = await gateway.call<object>(`/api/v1${path}`, { key });
       expect(list.status).toBe(200);
       const text = JSON.stringify(list.body);
-      for (const id of [owner.organizationId, owner.keyId, owned.job, owned.endpoint])
+      for (const id of [owner.organizationId, owner.keyId, owned.job, owned.endpoint, owned.share])
         expect(text).not.toContain(id);
     }
   });
@@ -312,6 +323,9 @@ describe('in the same organization', () => {
       'rotate the secret of a webhook endpoint': 403,
       'test a webhook endpoint': 403,
       'replay a webhook endpoint': 403,
+      'share a job': 403,
+      'list the share links of a job': 200,
+      'revoke a share link': 403,
       'read a recipe': 200,
       'delete a recipe': 403,
       'use a recipe': 403,

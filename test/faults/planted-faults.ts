@@ -1829,6 +1829,13 @@ const files: Fault[] = [
     tests: ['test/api/storage-files.test.ts'],
   },
   {
+    name: 'a revoked share link shows the result',
+    file: 'studio/jobs/share-links.ts',
+    original: 'revoked_at IS NULL AND expires_at',
+    planted: 'expires_at',
+    tests: ['test/studio/share-links.test.ts'],
+  },
+  {
     name: 'a suspended organization uploads',
     file: 'api/endpoints/file-uploads.ts',
     original: 'if (upload.suspended)',

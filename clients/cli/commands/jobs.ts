@@ -1,4 +1,4 @@
-/** `studio jobs list|get|watch|cancel|timeline|deliveries|redeliver`. */
+/** `studio jobs list|get|watch|cancel|timeline|share|shares|unshare|deliveries|redeliver`. */
 import { Command } from 'commander';
 import { addAction } from '../actions.ts';
 import {
@@ -11,7 +11,7 @@ import {
   type Columns,
   type Fields,
 } from '../output.ts';
-import { collectPair } from '../fields.ts';
+import { collectPair, parseDurationMs } from '../fields.ts';
 import { addListing } from '../listings.ts';
 import { jobPath, jobResponse, showJob, watchJob } from '../jobs.ts';
 import { openSession } from '../session.ts';
@@ -89,8 +89,46 @@ export function createJobsCommand(): Command {
     path: (jobId) => `/studio/jobs/${jobId}/timeline`,
     text: (job) => formatTable(readList(job, 'steps').map((step) => toCells(step, stepColumns))),
   });
+  addShareCommands(jobs);
   addWebhookCommands(jobs);
   return jobs;
+}
+
+function addShareCommands(jobs: Command): void {
+  addAction<{ expiresIn?: number }>({
+    command: jobs
+      .command('share <jobId>')
+      .description('create a link that shows the result of a job to people without a key')
+      .option(
+        '--expires-in <duration>',
+        'time until the link ends, for example 30d or 12h (default: 7d)',
+        parseDurationMs,
+      ),
+    path: (jobId) => `/studio/jobs/${jobId}/share`,
+    body: ({ expiresIn }) =>
+      expiresIn === undefined ? {} : { expiresInSeconds: Math.round(expiresIn / 1000) },
+    canRetry: true,
+    text: (link) => `${toCell(link, 'url')}\n`,
+  });
+  addListing({
+    as: 'caller',
+    command: jobs.command('shares').description('list share links, newest first'),
+    path: () => '/studio/shares',
+    columns: {
+      share: 'shareId',
+      job: 'jobId',
+      opened: 'openings',
+      created: 'createdAt',
+      expires: 'expiresAt',
+      revoked: 'revokedAt',
+    },
+  });
+  addAction({
+    command: jobs.command('unshare <shareId>').description('revoke a share link'),
+    method: 'DELETE',
+    path: (shareId) => `/studio/shares/${shareId}`,
+    text: (link) => `revoked ${toCell(link, 'shareId')}\n`,
+  });
 }
 
 function addJobList(jobs: Command): void {

@@ -3,7 +3,33 @@ import { expect, it } from 'vitest';
 import { describeInBrowser, expectFit, useConsole } from './browser.ts';
 
 describeInBrowser('files, comparison and search in the console', () => {
-  const { gateway, openAs } = useConsole();
+  const { gateway, open, openAs } = useConsole();
+
+  it('shares a result with people without a key until the link is revoked', async () => {
+    const { key } = await gateway.newCaller({ credits: 100 });
+    const jobId = await gateway.startImage({ prompt: 'a lighthouse' }, key);
+    await gateway.untilDone(jobId, key);
+    const { page, problems } = await openAs(key);
+    await page.goto(`${gateway.url}/console/jobs/${jobId}`);
+    await page.getByRole('button', { name: 'Share' }).click();
+    await page.getByLabel('Ends after').selectOption('30 days');
+    await page.getByRole('button', { name: 'Create the link' }).click();
+    const url = (await page.locator('[data-secret]').textContent()) ?? '';
+    await page.getByRole('button', { name: 'I have copied it' }).click();
+    const links = page.locator('section', { hasText: 'Share links' });
+    await links.getByText(', opened 0 times, ends').waitFor();
+    const guest = await open();
+    await guest.page.goto(url);
+    await guest.page.getByRole('img', { name: 'Result: Image · generate' }).waitFor();
+    await expectFit(guest.page, 390);
+    expect(await guest.page.getByRole('navigation').count()).toBe(0);
+    await links.getByRole('button', { name: 'Revoke' }).click();
+    await page.getByRole('dialog').getByRole('button', { name: 'Revoke' }).click();
+    await links.getByText('opened once, revoked').waitFor();
+    await guest.page.reload();
+    await guest.page.getByText('The share link has expired or was revoked.').waitFor();
+    expect(problems).toEqual([]);
+  });
 
   it('shows everything stored by type and day, passes a file on, and deletes files', async () => {
     const { key } = await gateway.newCaller({ credits: 100 });

@@ -28,6 +28,7 @@ import { JobWebhook } from './job-webhook.tsx';
 import { PipelineGraph } from './pipeline-graph.tsx';
 import { ProviderRequests } from './provider-requests.tsx';
 import { ResumePipeline } from './resume-pipeline.tsx';
+import { ShareLinks } from './share-links.tsx';
 
 /** Shows the page of a job. */
 export default function OneJob({ jobId }: { jobId: string }) {
@@ -103,6 +104,7 @@ function JobSections({ job }: { job: Job }) {
           </section>
           <div className="stack">
             <Details job={job} />
+            <ShareLinks job={job} />
             <JobWebhook job={job} />
           </div>
         </div>
