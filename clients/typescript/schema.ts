@@ -1734,7 +1734,7 @@ export interface components {
             step?: string;
         };
         /** @enum {string} */
-        WebhookEvent: "studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "chat.completed" | "chat.failed" | "chat.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached" | "end_user.limit.near" | "end_user.limit.reached";
+        WebhookEventType: "studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "chat.completed" | "chat.failed" | "chat.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached" | "end_user.limit.near" | "end_user.limit.reached";
         /** @description Maximum credits per calendar period in UTC. With `total`, the limit is for the lifetime of the key. */
         KeyLimit: {
             credits: number;
@@ -2496,7 +2496,7 @@ export interface components {
             endpointId: string;
             /** Format: uri */
             url: string;
-            events: components["schemas"]["WebhookEvent"][];
+            events: components["schemas"]["WebhookEventType"][];
             description: string;
             paused: boolean;
             /** @description Number of webhooks that were delivered. */
@@ -5755,7 +5755,7 @@ export interface components {
              */
             url: string;
             /** @description Types of the events that are sent. */
-            events: components["schemas"]["WebhookEvent"][];
+            events: components["schemas"]["WebhookEventType"][];
             /** @default  */
             description?: string;
             /**
@@ -5771,7 +5771,7 @@ export interface components {
                 endpointId: string;
                 /** Format: uri */
                 url: string;
-                events: components["schemas"]["WebhookEvent"][];
+                events: components["schemas"]["WebhookEventType"][];
                 description: string;
                 paused: boolean;
                 /** @description Number of webhooks that were delivered. */
@@ -5805,7 +5805,7 @@ export interface components {
              */
             url?: string;
             /** @description Types of the events that are sent. */
-            events?: components["schemas"]["WebhookEvent"][];
+            events?: components["schemas"]["WebhookEventType"][];
             description?: string;
             /** @description True to send nothing. The events wait, and are sent when it is false again. */
             paused?: boolean;
