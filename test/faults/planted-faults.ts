@@ -729,7 +729,7 @@ const bulkCommands: Fault[] = [
     file: archiveSql,
     original: 'unnest(budget_id || further_budgets) AS budget',
     planted: 'unnest(ARRAY[budget_id]) AS budget',
-    tests: ['test/ledger/archive.test.ts'],
+    tests: ['test/ledger/archive.slow.test.ts'],
   },
   {
     name: 'a request for an end user whose header is dropped',
