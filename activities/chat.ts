@@ -78,7 +78,6 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
       answerTimeoutMs: config.CHAT_ANSWER_TIMEOUT_MS,
       metrics: telemetry.metrics,
       logger,
-      priceMarkup: config.CHAT_PRICE_MARKUP,
       ...run,
     });
 
@@ -174,13 +173,14 @@ async function reserve(ledger: ChatLedger, reservation: ChatReserve): Promise<nu
 function buildReservation(
   { organizationId, keyId, models: [first], stream, requestId, metadata, body }: ChatOrder,
   { id, claim, ttlMs }: ChatIdentity & { ttlMs: number },
-  { amounts }: CandidatesDraft,
+  { amounts, priceRows }: CandidatesDraft,
 ): ChatReserve {
   const { id: model, provider } = first;
   return {
     organizationId,
     id,
     ...amounts,
+    priceRows,
     ttlMs,
     ...(claim && { claim: { key: claim.key, holder: claim.holder } }),
     chat: {

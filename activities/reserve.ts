@@ -1,6 +1,7 @@
 /** Activity `reserve`: reserves the price of a job and stores the job, in one transaction. */
 import { sql } from 'slonik';
 import { z } from 'zod';
+import { listRows } from '../domain/book-price.ts';
 import { asJson } from '../domain/json.ts';
 import type { JobPlan } from '../domain/job-plan.ts';
 import type { JobStep } from '../domain/job-record.ts';
@@ -55,6 +56,7 @@ export async function reserve(
     id: plan.jobId,
     kind: 'studio',
     amountMicro: plan.priceMicro,
+    priceRows: listRows(plan.calls.map(({ book }) => book?.row)),
     ttlMs: plan.reservationTtlMs,
     job: {
       keyId: plan.keyId,

@@ -1,4 +1,5 @@
 /** Activities `charge` and `release`: settle the credits of a job and end it, in one transaction. */
+import { listRows } from '../domain/book-price.ts';
 import type { SettleResult } from '../domain/credits.ts';
 import {
   type Ledger,
@@ -32,6 +33,8 @@ export interface DeliveredJob {
   organizationId: string;
   /** Price of the delivered outputs, in micro-credits. */
   chargeMicro: number;
+  /** Price of the delivered outputs in the catalog; absent if a workflow of an older version sent it. */
+  costMicro?: number;
   outputs: CallOutputs[];
   /** Job that a resumed pipeline continues. */
   parentJobId?: string;
@@ -39,12 +42,14 @@ export interface DeliveredJob {
 
 /** Charges the delivered outputs and completes the job. A repeated charge has no effect. */
 export function charge(deps: SettlementDeps, job: DeliveredJob): Promise<SettleResult> {
-  const { jobId, organizationId, chargeMicro, outputs, parentJobId } = job;
+  const { jobId, organizationId, chargeMicro, costMicro, outputs, parentJobId } = job;
   return settleJob(deps, {
     organizationId,
     id: jobId,
     to: 'charged',
     amountMicro: chargeMicro,
+    ...(costMicro !== undefined && { costMicro }),
+    priceRows: listRows(outputs.map(({ line }) => line?.row)),
     reason: parentJobId === undefined ? 'completed' : `completed, continues ${parentJobId}`,
     job: {
       status: 'completed',

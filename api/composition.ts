@@ -7,6 +7,8 @@ import { createJobOverview } from '../studio/jobs/job-reads.ts';
 import { hasRunningWorkflow } from '../studio/executions/workflow-state.ts';
 import { createStuckJobs } from '../studio/jobs/stuck-jobs.ts';
 import { createLedgerReads } from '../ledger/ledger-reads.ts';
+import { createPriceReads } from '../ledger/price-rows.ts';
+import { createUsageEvents } from '../ledger/usage-events.ts';
 import { createUsageReads } from '../ledger/usage-records.ts';
 import { createRequestReads } from '../request-log/request-records.ts';
 import { createReadProviderFigures } from '../providers/provider-figures.ts';
@@ -38,7 +40,7 @@ import { createBulkKind, createBulkWorkflows } from '../studio/bulk/bulk-executi
 import { createJobKind } from '../studio/jobs/job-execution.ts';
 import { createFeed } from '../studio/executions/feed.ts';
 import { createWaits, type Updates } from '../studio/executions/updates.ts';
-import { createPriceList } from '../studio/requests/prices.ts';
+import { createPriceLists } from '../studio/requests/prices.ts';
 import { createRecipes } from '../studio/requests/recipe-versions.ts';
 
 /** Services of an API process: chats run in it, so no other process has them. */
@@ -106,9 +108,10 @@ export function compose(deps: AppDeps) {
     }),
     keys: createKeys(pool, config.KEY_PEPPER),
     endUserLimits: createEndUserLimits(pool),
-    prices: createPriceList(config),
+    listPrices: createPriceLists(config.USD_PER_CREDIT),
     recipes: createRecipes(pool),
     usageReads: createUsageReads(pool),
+    usageEvents: createUsageEvents(pool),
     requestReads: createRequestReads(pool),
     ...createOperatorServices(deps, relays),
   };
@@ -127,6 +130,7 @@ function createOperatorServices(
     isCodecSecret: (secret: string | undefined) => isSecret(secret, codecSecret),
     payloadCodec: createPayloadCodec(config),
     ledgerReads: createLedgerReads(pool),
+    priceReads: createPriceReads(pool),
     jobOverview,
     jobActions: createJobActions({ ...services, config, client, jobOverview, webhookRelay }),
     actionRuns: createActionRuns({ pool, client, config, logger }),

@@ -3,7 +3,8 @@
  * maximum that the request allows, and the gateway's own counts where the provider reports none
  * (docs/chat.md).
  */
-import { selectChatPrice, type ChatModel } from './models.ts';
+import { selectChatPrice, type ChatModel, type PricedModel } from './models.ts';
+import { priceTokens } from '../domain/book-price.ts';
 import { microFromCredits } from '../domain/credits.ts';
 import type { InputCount } from './input-count.ts';
 import type { ChatCandidate, EncodedRequest } from './candidates.ts';
@@ -25,8 +26,17 @@ export interface TokenUsage {
 /** Usage that a provider has reported so far. `final` is true if it covers the whole answer. */
 export type ReportedUsage = Partial<TokenUsage> & { final: boolean };
 
-/** Calculates the price of tokens in micro-credits. */
+/** Calculates the price of tokens in micro-credits (domain/book-price.ts). */
 export function calculateChatPrice(
+  model: PricedModel,
+  usage: TokenUsage,
+  usdPerCredit: number,
+): number {
+  return priceTokens(calculateChatCost(model, usage, usdPerCredit), usage, model.book);
+}
+
+/** Calculates the price of tokens in the catalog, in micro-credits. */
+export function calculateChatCost(
   model: ChatModel,
   usage: TokenUsage,
   usdPerCredit: number,
@@ -119,7 +129,7 @@ export function buildExpectedUsage(tokens: ChatTokens, outputTokens: number): To
 
 /** Calculates the most tokens of each answer for which `reservedMicro` pays. */
 export function calculateAnswerLimit(
-  model: ChatModel,
+  model: PricedModel,
   { tokens, reservedMicro }: { tokens: ChatTokens; reservedMicro: number },
   usdPerCredit: number,
 ): number {
@@ -128,11 +138,14 @@ export function calculateAnswerLimit(
   if (calculatePrice(tokens.outputMax) <= reservedMicro) {
     return Math.floor(tokens.outputMax / tokens.answers);
   }
-  const tokenMicro = selectChatPrice(model.cost, tokens.input).outputUsdPerMillion / usdPerCredit;
-  // Prices are rounded up, so one token more than the quotient may be paid too.
-  const quotient = Math.floor((reservedMicro - calculatePrice(0)) / tokenMicro);
-  const affordable = quotient + (calculatePrice(quotient + 1) <= reservedMicro ? 1 : 0);
-  return Math.floor(Math.max(tokens.outputMin, affordable) / tokens.answers);
+  // The most output tokens that are paid are between the two.
+  let [paid, unpaid] = [0, tokens.outputMax];
+  while (unpaid - paid > 1) {
+    const middle = Math.floor((paid + unpaid) / 2);
+    if (calculatePrice(middle) <= reservedMicro) paid = middle;
+    else unpaid = middle;
+  }
+  return Math.floor(Math.max(tokens.outputMin, paid) / tokens.answers);
 }
 
 /** Way in which a chat ended. */

@@ -3,7 +3,8 @@
  * one is called only if the previous one certainly billed nothing. One reservation covers the most
  * expensive model.
  */
-import type { ChatModel } from './models.ts';
+import { listRows } from '../domain/book-price.ts';
+import type { PricedModel } from './models.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { ChatBody } from './chat-body.ts';
 import {
@@ -30,7 +31,7 @@ export interface EncodedRequest {
 
 /** Model with its prepared request. */
 export interface ChatCandidate {
-  model: ChatModel;
+  model: PricedModel;
   upstream: Upstream;
   /** Tokens of the request and its answer, estimated by the gateway. */
   tokens: ChatTokens;
@@ -68,8 +69,10 @@ interface DraftContext {
 export interface CandidatesDraft {
   /** Amounts of the reservation, for the most expensive model. */
   amounts: ReserveAmounts;
+  /** Rows of the price book that set prices of the models. */
+  priceRows: string[];
   /** Returns the model with the highest possible charge, and the usage that causes this charge. */
-  findMostExpensive: () => { model: ChatModel; usageMax: EncodedRequest['usageMax'] };
+  findMostExpensive: () => { model: PricedModel; usageMax: EncodedRequest['usageMax'] };
   /**
    * Returns the candidates, and limits their answers to the length for which `reservedMicro`
    * micro-credits pay.
@@ -83,7 +86,7 @@ export interface CandidatesDraft {
  * SERVICE_UNAVAILABLE if the gateway has no API key for the provider of a model
  */
 export function createCandidatesDraft(
-  [first, ...others]: readonly [ChatModel, ...ChatModel[]],
+  [first, ...others]: readonly [PricedModel, ...PricedModel[]],
   request: SharedRequest,
   context: DraftContext,
 ): CandidatesDraft {
@@ -99,6 +102,7 @@ export function createCandidatesDraft(
       amountMaxMicro: findMaximum('outputMax'),
       freeDivisor: request.maxTokens === null ? freeDivisor.unlimited : freeDivisor.requested,
     },
+    priceRows: listRows(drafts.map(({ model }) => model.book?.row)),
     findMostExpensive() {
       const charges = drafts.map(({ model, limitTo }) => {
         const { usageMax } = limitTo(Infinity).encode();
@@ -115,7 +119,7 @@ export function createCandidatesDraft(
 }
 
 function createCandidateDraft(
-  model: ChatModel,
+  model: PricedModel,
   { body, maxTokens, stream, input }: SharedRequest,
   { upstreams, usdPerCredit, answerTokensExpected }: DraftContext,
 ) {

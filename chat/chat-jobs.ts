@@ -63,7 +63,13 @@ export type StoredChat = Omit<z.infer<typeof storedRow>, 'request'> & { request:
 const orderRow = z.object({
   organizationId: z.string(),
   request: z.string(),
-  models: z.custom<ChatOrder['models']>(Array.isArray),
+  /** Models of a job of an older version have no `book`. */
+  models: z
+    .custom<ChatOrder['models']>(Array.isArray)
+    .transform(([first, ...others]): ChatOrder['models'] => [
+      { ...first, book: first.book ?? null },
+      ...others.map((model) => ({ ...model, book: model.book ?? null })),
+    ]),
   messages: z.string(),
 });
 /** Request of a chat job, and its models as they were when the job was accepted. */

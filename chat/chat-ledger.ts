@@ -13,7 +13,12 @@ import { sql } from 'slonik';
 import { assert, type ErrorCode } from '../domain/errors.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 import type { Metrics } from '../platform/metrics.ts';
-import { createApplyOperation, type Reservation, type Settlement } from '../ledger/ledger.ts';
+import {
+  createApplyOperation,
+  toPriceFields,
+  type Reservation,
+  type Settlement,
+} from '../ledger/ledger.ts';
 import { asJson } from '../domain/json.ts';
 import { createBatcher } from '../platform/batch.ts';
 
@@ -48,6 +53,8 @@ interface Holder {
 export interface ChatReserve extends ReserveAmounts {
   id: string;
   organizationId: string;
+  /** Rows of the price book that set the prices of the models. */
+  priceRows?: readonly string[];
   /** Milliseconds without a checkpoint after which the sweeper settles the chat. */
   ttlMs: number;
   /**
@@ -95,6 +102,10 @@ export interface ChatSettle {
    * provider may count more input than the gateway.
    */
   amountMicro: number;
+  /** Price of the tokens in the catalog, in micro-credits; null if an older version counted them. */
+  costMicro?: number | null;
+  /** Rows of the price book that set the price: one or none. */
+  priceRows?: readonly string[];
   reason: string;
   inputTokens: number;
   outputTokens: number;
@@ -123,8 +134,10 @@ export interface ChatProgress {
   servedBy: ServedBy;
   inputTokens: number;
   outputTokens: number;
-  /** Price of the input and the delivered output, in micro-credits. */
+  /** Price of the input and the delivered output, in micro-credits, and that in the catalog. */
   amountMicro: number;
+  costMicro?: number;
+  priceRows?: readonly string[];
   /** Time in milliseconds from now until the reservation expires. */
   ttlMs: number;
 }
@@ -163,6 +176,8 @@ export interface ChatSweep {
 const priceRow = z.object({ price: z.number() });
 const checkpointRow = z.object({
   amountMicro: z.number(),
+  costMicro: z.number().nullable(),
+  priceRows: z.array(z.string()),
   inputTokens: z.number(),
   outputTokens: z.number(),
   servedBy: z.object({ model: z.string(), provider: z.string() }),
@@ -178,8 +193,9 @@ export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLed
     sizeMax: 200,
     parallelMax: 1,
     async run(progress) {
-      const rows = progress.map(({ amountMicro: amount, servedBy, ...rest }) => ({
+      const rows = progress.map(({ amountMicro: amount, priceRows = [], servedBy, ...rest }) => ({
         amount,
+        priceRows: [...priceRows],
         ...servedBy,
         ...rest,
       }));
@@ -188,10 +204,11 @@ export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLed
     },
   });
   return {
-    reserve: ({ id, organizationId, ttlMs, chat, claim, job, ...amounts }) =>
+    reserve: ({ id, organizationId, ttlMs, chat, claim, job, priceRows = [], ...amounts }) =>
       applyOperation(
         {
           verb: 'reserve',
+          ...toPriceFields(null, priceRows),
           ...toReserveFields(amounts),
           id,
           organizationId,
@@ -208,7 +225,7 @@ export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLed
         FROM account a, LATERAL (SELECT (decide_reserve(a, NULL,
           ${sql.jsonb(toReserveFields(amounts))}, limited_budgets(${organizationId}, ${keyId}, ${endUser}))).answer) AS decided
         WHERE organization_id = ${organizationId}`),
-    async settle({ amountMicro, servedBy, job, ...rest }) {
+    async settle({ amountMicro, costMicro: cost = null, priceRows = [], servedBy, job, ...rest }) {
       assert(
         Number.isSafeInteger(amountMicro) && amountMicro >= 0,
         'the charge must be a non-negative integer',
@@ -217,6 +234,7 @@ export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLed
         {
           verb: 'settle',
           amount: amountMicro,
+          ...toPriceFields(cost, priceRows),
           ...servedBy,
           ...rest,
           ...(job && { job: asJson(job) }),
@@ -225,19 +243,23 @@ export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLed
       );
     },
     checkpoint: async (progress) => void (await checkpoint(progress)),
-    async readCheckpoint(id) {
-      const progress = await pool.one(sql.type(checkpointRow)`
-        SELECT checkpoint_micro AS "amountMicro", input_tokens AS "inputTokens", output_tokens AS "outputTokens",
-          jsonb_build_object('model', model, 'provider', provider) AS "servedBy"
-        FROM reservation WHERE id = ${id}`);
-      const reason = 'CHAT_LOST';
-      if (progress.amountMicro > 0)
-        return { ...progress, to: 'charged', countedBy: 'gateway', reason };
-      const none = { inputTokens: 0, outputTokens: 0, countedBy: null };
-      return { ...progress, ...none, to: 'released', reason };
-    },
+    readCheckpoint: (id) => readCheckpoint(pool, id),
     sweep: (terms) => sweep(pool, terms),
   };
+}
+
+async function readCheckpoint(
+  pool: DatabasePool,
+  id: string,
+): ReturnType<ChatLedger['readCheckpoint']> {
+  const progress = await pool.one(sql.type(checkpointRow)`
+        SELECT checkpoint_micro AS "amountMicro", cost AS "costMicro", coalesce(price_rows, '{}') AS "priceRows", input_tokens AS "inputTokens", output_tokens AS "outputTokens",
+          jsonb_build_object('model', model, 'provider', provider) AS "servedBy"
+        FROM reservation WHERE id = ${id}`);
+  const reason = 'CHAT_LOST';
+  if (progress.amountMicro > 0) return { ...progress, to: 'charged', countedBy: 'gateway', reason };
+  const none = { inputTokens: 0, outputTokens: 0, countedBy: null };
+  return { ...progress, ...none, to: 'released', reason };
 }
 
 /** Returns the fields of a ledger operation that define how much it reserves. */

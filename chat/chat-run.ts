@@ -2,6 +2,7 @@
  * Runs a chat whose credits are reserved: calls the provider, returns or streams the answer, and
  * settles the credits before the answer ends.
  */
+import { listRows } from '../domain/book-price.ts';
 import { creditsFromMicro } from '../domain/credits.ts';
 import { GatewayError, type ErrorCode } from '../domain/errors.ts';
 import type { Logger } from '../platform/logger.ts';
@@ -13,6 +14,7 @@ import {
   type Billing,
   type ChatCounts,
   type ChatEnd,
+  calculateChatCost,
   calculateChatPrice,
   type TokenUsage,
 } from './bill.ts';
@@ -81,6 +83,8 @@ export class ChatRun implements CheckpointedChat {
   #hasCallerLeft = false;
   #hasEnded = false;
   #bill: (Billing & { amountMicro: number | null; priceMicro: number }) | null = null;
+  /** Price in the catalog of what is charged, in micro-credits. */
+  costMicro = 0;
 
   constructor(parts: ChatRunParts) {
     this.id = parts.id;
@@ -98,12 +102,12 @@ export class ChatRun implements CheckpointedChat {
   }
 
   /**
-   * Price in micro-credits of the input and the received output of a chat that was not charged,
+   * Price in the catalog of the input and the received output of a chat that was not charged, in micro-credits,
    * although its provider may bill it. Null for any other chat.
    */
   get unknownCostMicro(): number | null {
     const isCharged = this.#bill?.to !== 'released';
-    return isCharged || !this.#mayCost ? null : this.#calculatePrice(this.usage);
+    return isCharged || !this.#mayCost ? null : this.#calculateCost(this.usage);
   }
 
   /** Model and provider that were called most recently. */
@@ -128,7 +132,10 @@ export class ChatRun implements CheckpointedChat {
     const { inputTokens, outputTokens } = this.usage;
     const isCharged = this.#hasDelivered || (this.#hasCallerLeft && this.#mayBeBilled);
     const amountMicro = isCharged ? this.#calculatePrice(this.usage) : 0;
-    return { id: this.id, servedBy: this.servedBy, inputTokens, outputTokens, amountMicro };
+    const costMicro = isCharged ? this.#calculateCost(this.usage) : 0;
+    const { id, servedBy } = this;
+    const { priceRows } = this;
+    return { id, servedBy, inputTokens, outputTokens, amountMicro, costMicro, priceRows };
   }
 
   /**
@@ -242,6 +249,15 @@ export class ChatRun implements CheckpointedChat {
     this.#meter.add(output);
   }
 
+  /** Rows of the price book that set the price of the model: one or none. */
+  get priceRows(): string[] {
+    return listRows([this.#candidate.model.book?.row]);
+  }
+
+  #calculateCost(usage: TokenUsage): number {
+    return calculateChatCost(this.#candidate.model, usage, this.#parts.usdPerCredit);
+  }
+
   #calculatePrice(usage: TokenUsage): number {
     return calculateChatPrice(this.#candidate.model, usage, this.#parts.usdPerCredit);
   }
@@ -268,14 +284,18 @@ export class ChatRun implements CheckpointedChat {
     clearTimeout(this.#outputTimer);
     const { id, organizationId, checkpoints } = this.#parts;
     const billing = calculateBilling(end, this.#counts);
-    const priceMicro = billing.to === 'charged' ? this.#calculatePrice(billing) : 0;
+    const isCharge = billing.to === 'charged';
+    const priceMicro = isCharge ? this.#calculatePrice(billing) : 0;
+    if (isCharge) this.costMicro = this.#calculateCost(billing);
     this.#logAnomalies(end, billing);
-    const { servedBy } = this;
+    const { servedBy, priceRows, costMicro } = this;
     const chargedMicro = await checkpoints.settle(this, {
       organizationId,
       id,
       servedBy,
       amountMicro: priceMicro,
+      costMicro,
+      priceRows,
       reason: `chat ${end}`,
       ...(this.#firstTokenMs !== undefined && { firstTokenMs: this.#firstTokenMs }),
       ...((end === 'failed' || end === 'broken') && { errorCode: findErrorCode(error) }),

@@ -73,8 +73,6 @@ interface RecordedRun extends ChatRunParts {
   keyId: string;
   requestId: string;
   maxTokens: number | null;
-  /** Markup on the provider's prices; 0.2 means 20 %. */
-  priceMarkup: number;
 }
 
 /** Run of a chat. Call either `answer` or `stream`, once (`ChatRun`). */
@@ -186,7 +184,7 @@ function recordEnd(
   span: Span,
   { errorType, seconds }: { errorType: string; seconds: number },
 ): void {
-  const { metrics, priceMarkup, usdPerCredit } = parts;
+  const { metrics, usdPerCredit } = parts;
   const { provider } = run.servedBy;
   const labels = {
     gen_ai_operation_name: operation,
@@ -195,8 +193,7 @@ function recordEnd(
   };
   metrics.genAiSeconds.observe({ ...labels, error_type: errorType }, seconds);
   span.setAttribute('gen_ai.provider.name', labels.gen_ai_provider_name);
-  const toUsd = (micro: number): number =>
-    (creditsFromMicro(micro) * usdPerCredit) / (1 + priceMarkup);
+  const toUsd = (micro: number): number => creditsFromMicro(micro) * usdPerCredit;
   const { bill, unknownCostMicro } = run;
   if (unknownCostMicro !== null) {
     metrics.chatUnknownCostCalls.inc({ provider });
@@ -216,8 +213,8 @@ function recordEnd(
     'gen_ai.usage.cost': credits * usdPerCredit,
     'gateway.credits.charged': credits,
   });
-  if (bill.priceMicro === 0) return;
+  if (bill.priceMicro + run.costMicro === 0) return;
   metrics.genAiTokens.observe({ ...labels, gen_ai_token_type: 'input' }, inputTokens);
   metrics.genAiTokens.observe({ ...labels, gen_ai_token_type: 'output' }, outputTokens);
-  metrics.chatCostUsd.inc({ provider, model: run.servedBy.model }, toUsd(bill.priceMicro));
+  metrics.chatCostUsd.inc({ provider, model: run.servedBy.model }, toUsd(run.costMicro));
 }

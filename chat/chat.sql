@@ -2,15 +2,18 @@
 
 -- Records the progress of running chats and extends their reservations, so that the sweeper does
 -- not settle them. Skips reservations that are locked because they are being settled.
--- progress: [{id, model, provider, inputTokens, outputTokens, amount, ttlMs}]
+-- progress: [{id, model, provider, inputTokens, outputTokens, amount, costMicro, priceRows, ttlMs}]. Processes of
+-- earlier versions send neither costs nor rows.
 CREATE FUNCTION chat_checkpoint(progress jsonb) RETURNS void LANGUAGE sql AS $$
   WITH running AS (
     SELECT p.* FROM reservation r JOIN jsonb_to_recordset(progress) AS p(id text, model text,
-        provider text, "inputTokens" bigint, "outputTokens" bigint, amount bigint, "ttlMs" bigint) USING (id)
+        provider text, "inputTokens" bigint, "outputTokens" bigint, amount bigint, "costMicro" bigint, "priceRows" text[],
+        "ttlMs" bigint) USING (id)
       WHERE r.state = 'reserved' FOR UPDATE OF r SKIP LOCKED
   )
   UPDATE reservation r SET model = n.model, provider = n.provider, input_tokens = n."inputTokens",
     output_tokens = n."outputTokens", checkpoint_micro = n.amount,
+    cost = n."costMicro", price_rows = nullif(coalesce(n."priceRows", r.price_rows), '{}'),
     expires_at = clock_timestamp() + n."ttlMs" * interval '1 millisecond'
     FROM running n WHERE r.id = n.id
 $$;
@@ -31,7 +34,8 @@ BEGIN
     SELECT r.* INTO c FROM reservation r
       WHERE r.id = due.id AND r.state = 'reserved' AND r.expires_at < clock_timestamp() FOR UPDATE;
     CONTINUE WHEN NOT FOUND;
-    operation := jsonb_build_object('verb', 'settle', 'amount', c.checkpoint_micro) || CASE WHEN c.checkpoint_micro > 0
+    operation := jsonb_build_object('verb', 'settle', 'amount', c.checkpoint_micro, 'cost', c.cost,
+      'priceRows', c.price_rows) || CASE WHEN c.checkpoint_micro > 0
       THEN jsonb_build_object('to', 'charged', 'inputTokens', c.input_tokens,
         'outputTokens', c.output_tokens, 'countedBy', 'gateway')
       ELSE '{"to": "released", "inputTokens": 0, "outputTokens": 0, "countedBy": null}' END;

@@ -3,6 +3,8 @@
  * changes to it, and the lookup of a model.
  */
 import { z } from 'zod';
+import type { BookPrice } from '../domain/book-price.ts';
+import { creditsFromMicro } from '../domain/credits.ts';
 import { GatewayError } from '../domain/errors.ts';
 import { efforts } from './chat-body.ts';
 import committed from './chat-models.json' with { type: 'json' };
@@ -10,6 +12,9 @@ import { createSuggester } from '../domain/field-messages.ts';
 import { readFile } from 'node:fs/promises';
 import { ConfigError } from '../platform/variable-types.ts';
 import type { Config } from '../platform/config.ts';
+
+/** Chat model with the price of the price book; null if the catalog's price applies. */
+export type PricedModel = ChatModel & { book: BookPrice | null };
 
 const usdPerMillion = z.number().min(0).max(100_000);
 const tokenCount = z.number().int().positive();
@@ -148,7 +153,7 @@ export const chatModels: readonly ChatModel[] = z.array(chatModelSchema).parse(c
 export const chatModelsFile = z.strictObject({
   /**
    * Models that the operator adds. Each replaces the committed model with the same id, if there is
-   * one. The price markup does not apply to them.
+   * one.
    */
   models: z
     .array(chatModelSchema)
@@ -159,21 +164,16 @@ export const chatModelsFile = z.strictObject({
 });
 
 /** Operator's changes to the committed catalog. */
-export type ChatOverlay = z.infer<typeof chatModelsFile> & {
-  /** Markup on the prices of the committed catalog; 0.2 adds 20 %. */
-  priceMarkup: number;
-};
+export type ChatOverlay = z.infer<typeof chatModelsFile>;
 
 /** Returns the offered models: the committed ones (`base`) with the operator's changes. */
 export function configureChatModels(
   base: readonly ChatModel[],
-  { models, disable, priceMarkup }: ChatOverlay,
+  { models, disable }: ChatOverlay,
 ): ChatModel[] {
   const ownIds = new Set(models.map((model) => model.id));
   const disabled = new Set(disable);
-  const committedModels = base
-    .filter((model) => !ownIds.has(model.id))
-    .map((model) => ({ ...model, cost: applyMarkup(model.cost, priceMarkup) }));
+  const committedModels = base.filter((model) => !ownIds.has(model.id));
   return [...committedModels, ...models].filter(
     (model) => !disabled.has(model.id) && !disabled.has(`${model.provider}/*`),
   );
@@ -181,9 +181,19 @@ export function configureChatModels(
 
 type TokenPrice = Omit<ChatCost, 'longInput' | 'audioInputUsdPerMillion'>;
 
-function applyMarkup(cost: ChatCost, markup: number): ChatCost {
-  // Rounds to a millionth of a dollar, so that a price list shows no binary rounding errors.
-  const addMarkup = (usd: number): number => Number((usd * (1 + markup)).toFixed(6));
+/** Rounds to a millionth of a dollar, so that a price list shows no binary rounding errors. */
+const round = (usd: number): number => Number(usd.toFixed(6));
+
+/** Returns the prices that a list shows for a model with a price of the price book. */
+export function applyBook(cost: ChatCost, book: BookPrice | null, usdPerCredit: number): ChatCost {
+  if (book?.kind === 'tokens') {
+    return {
+      inputUsdPerMillion: round(creditsFromMicro(book.inputMicro) * usdPerCredit),
+      outputUsdPerMillion: round(creditsFromMicro(book.outputMicro) * usdPerCredit),
+    };
+  }
+  if (book?.kind !== 'markup') return cost;
+  const addMarkup = (usd: number): number => round((usd * (10_000 + book.markup)) / 10_000);
   const { longInput, audioInputUsdPerMillion: audio, ...price } = cost;
   const addTokenMarkup = (listed: TokenPrice): TokenPrice => {
     const { cachedInputUsdPerMillion: cached, cacheWriteUsdPerMillion: write } = listed;
@@ -320,13 +330,12 @@ function shorten(id: string): string {
  * @throws ConfigError if CHAT_MODELS_FILE cannot be read or is invalid
  */
 export async function openChatCatalog(
-  config: Pick<Config, 'CHAT_MODELS_FILE' | 'CHAT_PRICE_MARKUP'>,
+  config: Pick<Config, 'CHAT_MODELS_FILE'>,
   findOtherEndpoint?: (id: string) => string | null,
 ) {
   const file = config.CHAT_MODELS_FILE;
   const own = file === undefined ? { models: [], disable: [] } : await readModelsFile(file);
-  const overlay = { ...own, priceMarkup: config.CHAT_PRICE_MARKUP };
-  return createChatCatalog(configureChatModels(chatModels, overlay), {
+  return createChatCatalog(configureChatModels(chatModels, own), {
     ...(findOtherEndpoint && { findOtherEndpoint }),
   });
 }

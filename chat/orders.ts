@@ -6,7 +6,8 @@ import type { Outbound } from '../platform/outbound.ts';
 import type { Inputs } from '../storage/inputs/inputs.ts';
 import type { Storage } from '../storage/storage.ts';
 import { joinResults, type ChatBody } from './chat-body.ts';
-import type { ChatCatalog, ChatModel } from './models.ts';
+import type { ChatCatalog, ChatModel, PricedModel } from './models.ts';
+import type { PriceBook, Prices } from '../ledger/price-book.ts';
 import type { ChatRequest, IncomingChat } from './formats/chat-fields.ts';
 import { checkEmbedding } from './formats/embeddings-request.ts';
 import { checkParts, readMedia, signUploads } from './formats/media-parts.ts';
@@ -19,7 +20,7 @@ export interface ChatOrder {
   keyId: string;
   requestId: string;
   /** Models in the order in which they are called. */
-  models: readonly [ChatModel, ...ChatModel[]];
+  models: readonly [PricedModel, ...PricedModel[]];
   body: ChatBody;
   /** Maximum number of tokens of an answer; null if only model and balance limit it. */
   maxTokens: number | null;
@@ -46,18 +47,20 @@ interface Services {
   outbound: Outbound;
   inputs: Inputs;
   storage: Storage;
+  priceBook: PriceBook;
 }
 
 /**
- * Returns the models of a request, without duplicates. Checks that each model supports the request
+ * Returns the models of a request with their prices, without duplicates. The prices are read here only:
+ * whatever is done with the order later has the same. Checks that each model supports the request
  * and that the API key may use it.
  * @throws GatewayError UNKNOWN_MODEL, FORBIDDEN, or the error for a feature that a model does not
  * support
  */
-export function checkModels(
+export async function checkModels(
   { caller, request }: IncomingChat,
-  { chatCatalog: catalog, outbound }: Services,
-): ChatOrder['models'] {
+  { chatCatalog: catalog, outbound, priceBook }: Services,
+): Promise<ChatOrder['models']> {
   const { model, fallbacks = [], body } = request;
   const { embedding } = body;
   // `messages` is also empty if the gateway dropped all items or blocks of the request.
@@ -75,8 +78,16 @@ export function checkModels(
     if (embedding) checkEmbedding(embedding, candidate);
     else checkInputLength(request, candidate);
   }
-  return models;
+  const prices = await priceBook.at(caller.organizationId);
+  const [first, ...rest] = models;
+  return [setPrice(first, prices), ...rest.map((candidate) => setPrice(candidate, prices))];
 }
+
+/** Returns a model with its price. Chats and embeddings are priced by tokens. */
+export const setPrice = (model: ChatModel, prices: Prices): PricedModel => ({
+  ...model,
+  book: prices.find({ model: model.id, use: 'chat' }, 'token'),
+});
 
 /** Throws if `max_tokens` exceeds the model's output limit, which no answer can exceed. */
 function checkMaxTokens({ maxTokens }: ChatRequest, { id, limit }: ChatModel): void {
@@ -105,7 +116,7 @@ function checkInputLength({ body }: ChatRequest, { id, limit }: ChatModel): void
 
 /** Checks a chat request (`checkModels`), and builds its order. */
 export async function buildOrder(chat: IncomingChat, services: Services): Promise<ChatOrder> {
-  const models = checkModels(chat, services);
+  const models = await checkModels(chat, services);
   return completeOrder(chat, models, services);
 }
 

@@ -46,7 +46,9 @@ export type Recording =
   | { kind: 'url'; url: string };
 
 /** Cheaper output that the provider may deliver instead, with its unit price in USD. */
-export type DraftVariant = Omit<OutputVariant, 'unitDiscountMicro'> & { unitPriceUsd: number };
+export type DraftVariant = Omit<OutputVariant, 'unitDiscountMicro' | 'unitCostDiscountMicro'> & {
+  unitPriceUsd: number;
+};
 
 /** Price that depends on inputs, which are measured before credits are reserved. */
 export interface MeasuredPrice {
@@ -102,8 +104,8 @@ export interface DraftCall {
 /** Price of a call that the result of an earlier step completes, before it is in micro-credits. */
 export interface DraftOpenPrice {
   price: OpenPrice;
-  /** Price in USD of what the earlier step is planned to deliver; null if that is not known. */
-  expectedUsd: number | null;
+  /** Units that the earlier step is planned to deliver, and their price in USD; null if not known. */
+  expected: { quantity: number; unitUsd: number } | null;
 }
 
 /** Step of a pipeline in a draft plan; its calls are a part of the calls of the plan. */

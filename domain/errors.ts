@@ -62,6 +62,7 @@ export const errorTable = {
   JOB_ARCHIVED: permanent(410, 'The job is old, and was archived: ask the operator for it.'),
   CHAT_ARCHIVED: permanent(410, 'The chat is old, and was archived: ask the operator for it.'),
   SHARE_ENDED: permanent(410, 'The share link has expired or was revoked.'),
+  USAGE_ARCHIVED: permanent(410, 'The events are old, and were archived.'),
   MEDIA_DELETED: permanent(410, "The job's owner has deleted its media."),
   REQUEST_TIMEOUT: temporary(408, 'The request took too long to arrive.'),
   JOB_ALREADY_DONE: permanent(409, 'The job has already ended.'),

@@ -18,6 +18,7 @@ const prefixes = {
   shareLink: 'shr',
   operator: 'opr',
   session: 'ses',
+  priceRow: 'price',
 } as const;
 
 /** Kind of record that has an id. */

@@ -4,41 +4,67 @@
  * job.
  */
 import type { z } from 'zod';
+import type { BookPrice } from './book-price.ts';
 import type { JsonObject } from './json.ts';
-import type { callOutputs, storedArtifact } from './job-record.ts';
+import type { callOutputs, chargeLine, storedArtifact } from './job-record.ts';
 import type { OpenPrice, PipelineStep } from './pipeline-plan.ts';
 
-/**
- * Calculates the charge of a job for its delivered outputs, in micro-credits. It exceeds the price in
- * the plan only if a provider reports more than was measured (`PlannedCall.quantityMax`).
- */
-export function calculateChargeMicro(
-  { calls }: Pick<JobPlan, 'calls'>,
-  outputs: readonly CallOutputs[],
-): number {
-  return [...chargeCalls(calls, outputs).values()].reduce((sum, micro) => sum + micro, 0);
+/** Returns the amount of a line in micro-credits. */
+export const sumLine = ({ quantity, unitPriceMicro, discountMicro }: ChargeLine): number =>
+  quantity * unitPriceMicro - discountMicro;
+
+/** Returns the sum of the lines of outputs in micro-credits, and what they cost in the catalog. */
+export function sumLines(outputs: readonly Pick<CallOutputs, 'line'>[]): {
+  chargeMicro: number;
+  costMicro: number;
+} {
+  const lines = outputs.flatMap(({ line }) => line ?? []);
+  return {
+    chargeMicro: lines.reduce((sum, line) => sum + sumLine(line), 0),
+    costMicro: lines.reduce(
+      (sum, { quantity, unitCostMicro, costDiscountMicro }) =>
+        sum + quantity * unitCostMicro - costDiscountMicro,
+      0,
+    ),
+  };
 }
 
 /**
- * Calculates the charge of each call in micro-credits, by call index. If the result of a call is the
- * input of other calls, it is charged only if each of them delivered an artifact.
+ * Adds to each output the line of its charge, which exceeds the price in the plan only if a provider
+ * reports more than was measured (`PlannedCall.quantityMax`). If the result of a call is the input of
+ * other calls, it is charged only if each of them delivered an artifact. A call that is not charged has
+ * no line.
  */
-export function chargeCalls(
+export function addLines(
   calls: readonly PlannedCall[],
   outputs: readonly CallOutputs[],
-): ReadonlyMap<number, number> {
+): CallOutputs[] {
   const byIndex = new Map(outputs.map((output) => [output.callIndex, output]));
   const hasArtifact = (index: number): boolean => (byIndex.get(index)?.artifacts.length ?? 0) > 0;
-  return new Map(
-    calls.map((call) => {
-      const isCharged = calls
-        .filter((other) => other.inputFrom?.callIndex === call.index)
-        .every((other) => hasArtifact(other.index));
-      const { delivered = 0, discountMicro = 0 } = byIndex.get(call.index) ?? {};
-      const units = Math.min(delivered, call.quantityMax ?? call.quantity);
-      return [call.index, isCharged ? units * call.unitPriceMicro - discountMicro : 0];
-    }),
-  );
+  const plannedCalls = new Map(calls.map((call) => [call.index, call]));
+  return outputs.map((output) => {
+    const call = plannedCalls.get(output.callIndex);
+    if (!call || output.delivered === 0) return output;
+    const isCharged = calls
+      .filter((other) => other.inputFrom?.callIndex === call.index)
+      .every((other) => hasArtifact(other.index));
+    return isCharged ? { ...output, line: createLine(call, output) } : output;
+  });
+}
+
+function createLine(call: PlannedCall, output: CallOutputs): ChargeLine {
+  const { unitPriceMicro, unitCostMicro = unitPriceMicro, book } = call;
+  const { discountMicro = 0, costDiscountMicro = discountMicro } = output;
+  return {
+    unit:
+      call.meter !== 'artifact' ? call.meter : call.output.medium === 'image' ? 'image' : 'request',
+    quantity: Math.min(output.delivered, call.quantityMax ?? call.quantity),
+    unitPriceMicro,
+    discountMicro,
+    unitCostMicro,
+    costDiscountMicro,
+    ...(book && { row: book.row }),
+  };
 }
 
 /** Route of a call: provider, provider endpoint, and request body in the provider's format. */
@@ -90,6 +116,8 @@ export interface OutputVariant {
   pixelsBelow?: number;
   /** Discount on the price of each unit, in micro-credits. */
   unitDiscountMicro: number;
+  /** Discount on the catalog's price of each unit; absent in plans of older versions. */
+  unitCostDiscountMicro?: number;
 }
 
 /** Outputs of a call: medium, stored format, and expected properties. */
@@ -141,6 +169,10 @@ export interface PlannedCall {
   quantityMax?: number;
   /** Price of one delivered unit, in micro-credits. */
   unitPriceMicro: number;
+  /** Price of the unit in the catalog; absent in plans of older versions. */
+  unitCostMicro?: number;
+  /** Price of the price book; absent if the catalog's price applies. */
+  book?: BookPrice;
   /** True if the job fails when this call fails. */
   required: boolean;
   /** Area of the mask that is edited; absent if the mask decides (`MaskArea`). */
@@ -168,8 +200,13 @@ export const approvalPlanVersion = 2;
  * jobs that deliver nothing.
  */
 export const chatPlanVersion = 3;
+/**
+ * Version of plans whose steps are measured and have a price of the price book. A worker of version 0.1.0
+ * would price them by the catalog.
+ */
+export const bookPlanVersion = 4;
 /** Versions of plans of Studio jobs that this code runs. */
-export const planVersions: readonly number[] = [planVersion, approvalPlanVersion];
+export const planVersions: readonly number[] = [planVersion, approvalPlanVersion, bookPlanVersion];
 
 /** Plan of a Studio job, or of a chat job (`chatJobType`), which has no calls. */
 export interface JobPlan {
@@ -183,6 +220,8 @@ export interface JobPlan {
   model: string | null;
   /** Reserved micro-credits: the sum of quantity × unit price of all calls. */
   priceMicro: number;
+  /** Time of the prices in Unix milliseconds; absent in plans of older versions. */
+  pricedAtMs?: number;
   /** Metadata of the caller; absent if the request has none. */
   metadata?: Record<string, string>;
   /** Recipe of the request, as `name@version`; absent if it has none. */
@@ -225,6 +264,8 @@ export interface JobPlan {
 export type StoredArtifact = z.infer<typeof storedArtifact>;
 
 export type CallOutputs = z.infer<typeof callOutputs>;
+
+export type ChargeLine = z.infer<typeof chargeLine>;
 
 /** Input of an activity that calls a provider: a call and one of its routes. */
 export interface CallInput {

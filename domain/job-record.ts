@@ -1,5 +1,6 @@
 /** Job as it is read from the database. Every response that shows a job is built from it. */
 import { z } from 'zod';
+import { fixedUnits } from './book-price.ts';
 import { errorTable } from './errors.ts';
 import { isRecord, keysOf, type Json, type JsonObject } from './json.ts';
 
@@ -27,6 +28,19 @@ export const storedArtifact = z.object({
   contentCredentials: contentCredentials.default('none'),
 });
 
+/** Schema of the charge of a call. Prices are those of a unit; discounts are on the whole charge. */
+export const chargeLine = z.object({
+  unit: z.enum(fixedUnits),
+  quantity: z.number(),
+  unitPriceMicro: z.number(),
+  discountMicro: z.number(),
+  /** Price in the catalog. */
+  unitCostMicro: z.number(),
+  costDiscountMicro: z.number(),
+  /** Row of the price book; absent if the catalog's price applies. */
+  row: z.string().exactOptional(),
+});
+
 /** Schema of the outputs of a call. */
 export const callOutputs = z.object({
   callIndex: z.number(),
@@ -43,6 +57,10 @@ export const callOutputs = z.object({
    * cheaper than the requested output.
    */
   discountMicro: z.number().exactOptional(),
+  /** Discount on the catalog's price, if it is another one. */
+  costDiscountMicro: z.number().exactOptional(),
+  /** Charge of the call; absent if it is not charged. */
+  line: chargeLine.exactOptional(),
   /** Error of a call that delivered less than requested; null if it delivered everything. */
   error: z.object({ code: z.string(), message: z.string() }).nullable(),
   /** Charge of the call in micro-credits; only in pipelines, which show it by step. */

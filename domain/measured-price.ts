@@ -2,6 +2,7 @@
  * Prices that depend on the size or the length of a picture or film. The rules are data, so that the
  * plan of a pipeline can contain the rule for a file that does not exist yet.
  */
+import { priceUnit, type BookPrice } from './book-price.ts';
 import type { ExpectedOutput } from './job-plan.ts';
 import type { JsonObject } from './json.ts';
 import { priceMerge, type MergeRule } from './merged-video.ts';
@@ -73,6 +74,20 @@ export interface MeasuredCall {
   variants: CheaperSize[];
   /** Input of the provider, if it contains measurements. */
   input?: JsonObject;
+}
+
+/**
+ * Returns the discounts of an output that is cheaper than the planned one, in micro-credits; null if
+ * there are none. `variantCostMicro`: price of a unit of it in the catalog.
+ */
+export function findDiscounts(
+  planned: { unitPriceMicro: number; unitCostMicro: number; book?: BookPrice | null | undefined },
+  variantCostMicro: number,
+): { unitDiscountMicro: number; unitCostDiscountMicro: number } | null {
+  const { unitPriceMicro, unitCostMicro, book = null } = planned;
+  const unitDiscountMicro = Math.max(0, unitPriceMicro - priceUnit(variantCostMicro, book));
+  const unitCostDiscountMicro = unitCostMicro - variantCostMicro;
+  return unitCostDiscountMicro > 0 ? { unitDiscountMicro, unitCostDiscountMicro } : null;
 }
 
 /** Limit that the measured inputs violate: the index of the input, or null for all together. */

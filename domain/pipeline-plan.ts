@@ -4,12 +4,18 @@
  * exists, and calculates the true price with the rules that the plan contains.
  */
 import type { ErrorCode } from './errors.ts';
+import { priceUnit } from './book-price.ts';
 import { creditsFromMicro, microFromCredits } from './credits.ts';
 import { asText, isRecord, type Json, type JsonObject } from './json.ts';
 import { countCharacters } from './field-messages.ts';
 import type { CallOutputs, PlannedCall, StoredArtifact } from './job-plan.ts';
 import type { StepOutput } from './job-record.ts';
-import { priceMeasured, type MeasuredInput, type MeasuredRule } from './measured-price.ts';
+import {
+  findDiscounts,
+  priceMeasured,
+  type MeasuredInput,
+  type MeasuredRule,
+} from './measured-price.ts';
 
 /** Reference of a step to the result of an earlier step. */
 export interface StepReference {
@@ -173,17 +179,20 @@ function priceMediaCall(
     throw new StepRejected('INVALID_REQUEST', `${field ?? 'inputs'}: ${priced.message}`);
   }
   const toMicro = (usd: number): number => microFromCredits(usd / open.usdPerCredit);
-  const unitPriceMicro = toMicro(priced.unitPriceUsd);
+  const unitCostMicro = toMicro(priced.unitPriceUsd);
+  const price = {
+    unitCostMicro,
+    unitPriceMicro: priceUnit(unitCostMicro, call.book ?? null),
+    ...(call.book && { book: call.book }),
+  };
   const { quantity = call.quantity, expected, input } = priced;
-  const variants = priced.variants
-    .map(({ pixelsBelow, unitPriceUsd }) => ({
-      pixelsBelow,
-      unitDiscountMicro: unitPriceMicro - toMicro(unitPriceUsd),
-    }))
-    .filter(({ unitDiscountMicro }) => unitDiscountMicro > 0);
+  const variants = priced.variants.flatMap(({ pixelsBelow, unitPriceUsd }) => {
+    const discounts = findDiscounts(price, toMicro(unitPriceUsd));
+    return discounts ? [{ pixelsBelow, ...discounts }] : [];
+  });
   const output = { ...call.output, expected, ...(variants.length > 0 && { variants }) };
   const routes = input ? call.routes.map((route) => ({ ...route, input })) : call.routes;
-  return { ...call, quantity, unitPriceMicro, output, routes };
+  return { ...call, quantity, ...price, output, routes };
 }
 
 /** Returns the measurements of a stored result, with the reference to it. */

@@ -78,6 +78,18 @@ BEGIN
       FROM ledger_entry x WHERE x.kind = 'refund' AND CASE WHEN ids IS NULL
         THEN x.reservation_id > after AND x.reservation_id <= upto ELSE x.reservation_id = ANY (ids) END
       GROUP BY x.reservation_id),
+    -- Charges of jobs, from the lines of their outputs.
+    l AS (SELECT x.id, sum(x.quantity * x.price - x.discount)::bigint AS charged,
+        sum(x.quantity * x.unit_cost - x.cost_discount)::bigint AS cost,
+        nullif(array_agg(DISTINCT x.row ORDER BY x.row) FILTER (WHERE x.row IS NOT NULL), '{}') AS price_rows,
+        bool_or(x.price <> CASE WHEN x.row IS NULL THEN x.unit_cost ELSE coalesce(book_price(p, x.unit_cost, x.unit, 0, 0), -1) END
+          OR x.discount NOT BETWEEN 0 AND x.quantity * x.price OR p.organization_id <> x.organization_id) AS is_wrong
+      FROM (SELECT j.id, j.organization_id, line->>'unit' AS unit, (line->>'quantity')::bigint AS quantity,
+          (line->>'unitPriceMicro')::bigint AS price, (line->>'discountMicro')::bigint AS discount,
+          (line->>'unitCostMicro')::bigint AS unit_cost, (line->>'costDiscountMicro')::bigint AS cost_discount, line->>'row' AS row
+        FROM j, jsonb_path_query(j.outputs, '$[*].line') AS line WHERE j.status = 'completed') AS x
+        LEFT JOIN price_row p ON p.id = x.row
+      GROUP BY x.id),
     x AS (SELECT r.id, coalesce(r.organization_id, e.organization_id, s.organization_id, f.organization_id) AS organization_id,
         coalesce(e.sequence, s.sequence, f.sequence) AS sequence, r.id IS NULL AS is_absent,
         (e.kind = 'reserve' AND e.organization_id = r.organization_id AND e.reserved_change = r.amount) IS NOT TRUE
@@ -86,6 +98,14 @@ BEGIN
           OR -s.reserved_change <> r.amount OR (s.kind = 'charge') <> (r.state = 'charged')
           OR -s.posted_change <> coalesce(r.charged, 0) AS is_unsettled,
         coalesce(r.refunded, 0) <> coalesce(f.amount, 0) AND r.id IS NOT NULL AS is_unrefunded,
+        s.kind = 'charge' AND NOT coalesce(s.price_rows, '{}') <@ coalesce(e.price_rows, '{}') AS is_repriced,
+        -- What a process of an earlier version charged has no cost.
+        r.state = 'charged' AND r.cost IS NOT NULL AND (
+          r.price_rows IS DISTINCT FROM s.price_rows OR p.organization_id <> r.organization_id
+          OR CASE WHEN r.kind = 'studio' THEN l.is_wrong OR r.charged <> coalesce(l.charged, 0) OR r.cost <> coalesce(l.cost, 0)
+              OR NOT coalesce(r.price_rows <@ l.price_rows AND r.price_rows @> l.price_rows, r.price_rows IS NULL AND l.price_rows IS NULL)
+            WHEN r.price_rows IS NULL THEN r.charged <> r.cost
+            ELSE (r.charged = book_price(p, r.cost, NULL, r.input_tokens, r.output_tokens)) IS NOT TRUE END) AS is_mispriced,
         k.id IS NOT NULL AND (r.budget_id IS DISTINCT FROM coalesce(k.budget_of, k.id) OR r.further_budgets IS DISTINCT FROM
           further_budgets(r.organization_id, coalesce(j.metadata, r.metadata)->>'$endUser')) AS is_misbudgeted,
         -- A chat job that failed or was canceled is charged for what was delivered.
@@ -94,7 +114,8 @@ BEGIN
             OR (j.status IN ('failed', 'canceled')) <> (r.state = 'released') END AS is_contradicted
       -- The keys of the entries are those of their reservations (audit_entries).
       FROM r FULL JOIN e ON e.reservation_id = r.id FULL JOIN s ON s.reservation_id = r.id
-        FULL JOIN f ON f.reservation_id = r.id LEFT JOIN j ON j.id = r.id
+        FULL JOIN f ON f.reservation_id = r.id LEFT JOIN j ON j.id = r.id LEFT JOIN l ON l.id = r.id
+        LEFT JOIN price_row p ON p.id = r.price_rows[1]
         LEFT JOIN api_key k ON k.id = coalesce(j.key_id, r.key_id)),
     -- Artifacts of steps that were taken over belong to another job.
     o AS (SELECT j.id, file->>'storageKey' AS storage_key, file->>'sha256' AS sha256, (file->>'sizeBytes')::bigint AS size_bytes,
@@ -108,9 +129,11 @@ BEGIN
       ('a reservation does not have exactly one reserve entry', id, is_unreserved),
       ('a reservation differs from its charge or release entry', id, is_unsettled),
       ('the refunds of a reservation differ from its refund entries', id, is_unrefunded),
+      ('a charge has another price than its reservation', id, is_repriced),
+      ('a charge differs from its quantity and its price', id, is_mispriced),
       ('a job or chat is counted in other budgets than those of its API key and end user', id, is_misbudgeted),
       ('the status of a job contradicts its reservation', id, is_contradicted)) AS v (finding, subject, is_violated)
-    WHERE (is_absent OR is_unreserved OR is_unsettled OR is_unrefunded OR is_misbudgeted OR is_contradicted) AND v.is_violated
+    WHERE (is_absent OR is_unreserved OR is_unsettled OR is_unrefunded OR is_repriced OR is_mispriced OR is_misbudgeted OR is_contradicted) AND v.is_violated
   UNION ALL
   SELECT DISTINCT CASE WHEN j.status <> 'completed' THEN 'a job that was not charged has artifacts'
       WHEN (SELECT count(*) FROM artifact x WHERE x.job_id = j.id) > 0 THEN 'the outputs of a job differ from its artifacts'

@@ -6,14 +6,16 @@
 -- one, with the properties of their jobs and chats.
 CREATE FUNCTION booked_entries(account_id text, first_entry bigint, end_entry bigint)
 RETURNS TABLE (day date, type text, model text, key_id text, status text, requests bigint, net bigint,
-  input_tokens bigint, output_tokens bigint) LANGUAGE plpgsql STABLE
+  input_tokens bigint, output_tokens bigint, cost bigint) LANGUAGE plpgsql STABLE
 SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off SET plan_cache_mode = force_custom_plan AS $$
 #variable_conflict use_column
 BEGIN
   RETURN QUERY SELECT (e.created_at AT TIME ZONE 'UTC')::date, coalesce(j.type, 'chat'), coalesce(j.model, r.model),
     coalesce(j.key_id, r.key_id), r.state::text, (e.kind <> 'refund')::integer::bigint, -e.posted_change,
     CASE WHEN e.kind <> 'refund' THEN coalesce(r.input_tokens, 0) ELSE 0 END,
-    CASE WHEN e.kind <> 'refund' THEN coalesce(r.output_tokens, 0) ELSE 0 END
+    CASE WHEN e.kind <> 'refund' THEN coalesce(r.output_tokens, 0) ELSE 0 END,
+    -- What an earlier version charged is assumed to cost its price.
+    CASE WHEN e.kind = 'charge' THEN coalesce(r.cost, r.charged)::bigint ELSE 0 END
   FROM ledger_entry e JOIN reservation r ON r.id = e.reservation_id LEFT JOIN job j ON j.id = r.id
   WHERE e.organization_id = account_id AND e.sequence >= first_entry AND e.sequence < end_entry
     AND e.kind IN ('charge', 'release', 'refund')
@@ -36,7 +38,7 @@ BEGIN
     (SELECT max(e.sequence) + 1 FROM ledger_entry e WHERE e.organization_id = account_id));
   INSERT INTO booked_day
     SELECT account_id, closed_day, b.type, b.model, b.key_id, b.status, sum(b.requests), sum(b.net), sum(b.input_tokens),
-      sum(b.output_tokens)
+      sum(b.output_tokens), sum(b.cost)
     FROM booked_entries(account_id, first_entry, end_entry) AS b GROUP BY b.type, b.model, b.key_id, b.status;
   UPDATE booked_account SET next_sequence = end_entry, granted = granted + coalesce((SELECT sum(e.posted_change)
       FROM ledger_entry e WHERE e.organization_id = account_id AND e.sequence >= first_entry AND e.sequence < end_entry

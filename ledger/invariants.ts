@@ -20,6 +20,8 @@ export const invariantNames: readonly string[] = [
   'a reservation was settled more than once',
   'a reservation differs from its charge or release entry',
   'the refunds of a reservation differ from its refund entries',
+  'a charge has another price than its reservation',
+  'a charge differs from its quantity and its price',
   'a job or chat is counted in other budgets than those of its API key and end user',
   'the status of a job contradicts its reservation',
   'a completed job has no artifact',

@@ -12,6 +12,10 @@
 CREATE FUNCTION ledger_window_end(started timestamptz) RETURNS timestamptz
   LANGUAGE sql IMMUTABLE RETURN started + interval '6 hours';
 
+-- Returns the rows of the price book that an operation names; null if it names none.
+CREATE FUNCTION ledger_price_rows(operation jsonb) RETURNS text[] LANGUAGE sql IMMUTABLE RETURN
+  CASE WHEN jsonb_typeof(operation->'priceRows') = 'array' THEN ARRAY(SELECT jsonb_array_elements_text(operation->'priceRows')) END;
+
 CREATE FUNCTION ledger_balance(a account) RETURNS json LANGUAGE sql STABLE RETURN
   json_build_object('posted', a.posted, 'reserved', a.reserved, 'available', a.posted - a.reserved);
 
@@ -90,6 +94,7 @@ BEGIN
       r.embedding := chat->'embedding';
       r.input_tokens := 0; r.output_tokens := 0; r.checkpoint_micro := 0;
     END IF;
+    r.price_rows := ledger_price_rows(operation);
     r.id := operation->>'id'; r.organization_id := a.organization_id; r.kind := operation->>'kind';
     r.amount := price; r.state := 'reserved'; r.created_at := decided_at;
     r.expires_at := decided_at + (operation->>'ttlMs')::bigint * interval '1 millisecond';
@@ -102,7 +107,8 @@ END $$;
 -- Settles a reservation: charges or releases its credits. A charge and a release have the same
 -- idempotency key, so that only one of them can happen.
 -- Properties of a Studio operation: {organizationId, id, to: charged|released, amount?, reason,
--- job?: {status, outputs?, error?, artifacts?}}.
+-- job?: {status, outputs?, error?, artifacts?}}. Both have {cost?, priceRows?}: the price of a charge in the
+-- catalog, and the rows of the price book that set it.
 -- Properties of a chat operation: {organizationId, id, to, amount?, reason, inputTokens,
 -- outputTokens, countedBy, model?, provider?, firstTokenMs?, errorCode?}. `model` and `provider` are those that were called
 -- most recently.
@@ -127,6 +133,9 @@ BEGIN
     END IF;
     r.state := operation->>'to'; r.reason := operation->>'reason'; r.settled_at := clock_timestamp();
     IF is_charge THEN r.charged := price; END IF;
+    r.cost := CASE WHEN is_charge THEN (operation->>'cost')::bigint END;
+    -- Processes of earlier versions send no cost.
+    IF operation ? 'cost' THEN r.price_rows := ledger_price_rows(operation); END IF;
     IF r.kind = 'chat' THEN
       r.input_tokens := operation->'inputTokens'; r.output_tokens := operation->'outputTokens';
       r.cached_input_tokens := operation->'cachedInputTokens'; r.cache_write_tokens := operation->'cacheWriteTokens';

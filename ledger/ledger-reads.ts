@@ -14,6 +14,8 @@ export const ledgerEntry = z.object({
   reservedAfterMicro: z.number(),
   actor: z.string().nullable(),
   reason: z.string().nullable(),
+  /** Rows of the price book that set the price; null if the catalog did. */
+  priceRows: z.array(z.string()).nullable(),
   createdAtMs: z.number(),
 });
 type LedgerEntry = z.infer<typeof ledgerEntry>;
@@ -77,7 +79,7 @@ export function readLastAudits(pool: DatabasePool): Promise<readonly LastAudit[]
 const entryColumns = sql.fragment`sequence, kind, reservation_id AS "reservationId",
   posted_change AS "postedChangeMicro", reserved_change AS "reservedChangeMicro",
   posted_after AS "postedAfterMicro", reserved_after AS "reservedAfterMicro", actor, reason,
-  created_at AS "createdAtMs"`;
+  price_rows AS "priceRows", created_at AS "createdAtMs"`;
 
 /** Creates the functions that read the ledger. */
 export function createLedgerReads(pool: DatabasePool) {

@@ -75,7 +75,7 @@ BEGIN
     IF d.key IS NOT NULL THEN
       entries := entries || ROW(o.organization, a.sequence + 1, d.key, d.kind, (d.r).id,
         (d.a).posted - a.posted, (d.a).reserved - a.reserved, (d.a).posted, (d.a).reserved,
-        o.operation->>'actor', o.operation->>'reason', clock_timestamp())::ledger_entry;
+        o.operation->>'actor', o.operation->>'reason', clock_timestamp(), (d.r).price_rows)::ledger_entry;
       IF o.verb = 'reserve' THEN d.r.budget_id := o.budget_id; d.r.further_budgets := further; END IF;
       IF (d.r).budget_id IS NOT NULL AND d.kind <> 'refund' THEN
         one_spend := ROW((d.r).budget_id, ((d.r).created_at AT TIME ZONE 'UTC')::date,
@@ -102,7 +102,8 @@ BEGIN
       model = excluded.model, provider = excluded.provider, input_tokens = excluded.input_tokens,
       output_tokens = excluded.output_tokens, cached_input_tokens = excluded.cached_input_tokens,
       cache_write_tokens = excluded.cache_write_tokens, reasoning_tokens = excluded.reasoning_tokens,
-      counted_by = excluded.counted_by, first_token_ms = excluded.first_token_ms, error_code = excluded.error_code;
+      counted_by = excluded.counted_by, first_token_ms = excluded.first_token_ms, error_code = excluded.error_code,
+      cost = excluded.cost, price_rows = excluded.price_rows;
   INSERT INTO ledger_entry SELECT * FROM unnest(entries);
   IF operations @? '$[*].chat.metadata' THEN
     INSERT INTO metadata_pair (organization_id, name, value, created_at, id)

@@ -148,6 +148,8 @@ export interface Reservation {
   id: string;
   kind: 'studio' | 'chat';
   amountMicro: number;
+  /** Rows of the price book that set the price. */
+  priceRows?: readonly string[];
   /** Milliseconds until the sweeper checks whether the workflow still runs. */
   ttlMs: number;
   job?: {
@@ -173,6 +175,10 @@ export interface Settlement {
   to: 'charged' | 'released';
   /** Micro-credits to charge, in full; what was reserved beyond them is released. */
   amountMicro: number;
+  /** Price in the catalog of what is charged, in micro-credits. */
+  costMicro?: number;
+  /** Rows of the price book that set the price. */
+  priceRows?: readonly string[];
   reason: string;
   job?: {
     status: 'completed' | 'failed' | 'canceled';
@@ -264,6 +270,15 @@ const grantResult = z.discriminatedUnion('verdict', [
 ]);
 type GrantResult = z.infer<typeof grantResult>;
 
+/** Returns the fields of a ledger operation with the cost of a charge and the rows of the price book. */
+export const toPriceFields = (
+  cost: number | null | undefined,
+  priceRows: readonly string[],
+): { cost?: number; priceRows?: string[] } => ({
+  ...(typeof cost === 'number' && { cost }),
+  ...(priceRows.length > 0 && { priceRows: [...priceRows] }),
+});
+
 /** Creates the ledger. Omit `metrics` in command-line tools. */
 export function createLedger(pool: DatabasePool, metrics?: Metrics) {
   const apply = createApplyOperation(pool, { name: 'ledger', metrics });
@@ -273,21 +288,33 @@ export function createLedger(pool: DatabasePool, metrics?: Metrics) {
      * @throws AssertionError if the organization has no account, or if the id was already reserved
      * with a different amount
      */
-    reserve: async ({ amountMicro, ...reservation }: Reservation): Promise<ReserveResult> => {
+    reserve: async ({
+      amountMicro,
+      priceRows = [],
+      ...reservation
+    }: Reservation): Promise<ReserveResult> => {
       assert(
         Number.isSafeInteger(amountMicro) && amountMicro >= 0,
         'the price must be a non-negative integer',
       );
-      return apply({ verb: 'reserve', amount: amountMicro, ...reservation }, reserveResult);
+      return apply(
+        { verb: 'reserve', amount: amountMicro, ...toPriceFields(null, priceRows), ...reservation },
+        reserveResult,
+      );
     },
     /** Charges or releases reserved credits. */
     settle: async (settlement: Settlement): Promise<SettleResult> => {
-      const { amountMicro, job, ...settle } = settlement;
+      const { amountMicro, costMicro: cost, priceRows = [], job, ...settle } = settlement;
       assert(
         Number.isSafeInteger(amountMicro) && amountMicro >= 0,
         'the charge must be a non-negative integer',
       );
-      const operation = { verb: 'settle', amount: amountMicro, ...settle };
+      const operation = {
+        verb: 'settle',
+        amount: amountMicro,
+        ...toPriceFields(cost, priceRows),
+        ...settle,
+      };
       return apply(job ? { ...operation, job: asJson(job) } : operation, settleResult);
     },
     /** Refunds charged credits. */

@@ -30,6 +30,8 @@ const usageRecord = z.object({
   keyId: z.string().nullable(),
   requestId: z.string().nullable(),
   metadata: z.record(z.string(), z.string()).nullable(),
+  /** Rows of the price book that set the price; null if the catalog did. */
+  priceRows: z.array(z.string()).nullable(),
   createdAtMs: z.number(),
   /** Creation time in Unix microseconds. The cursor of the next page contains it. */
   createdAtMicros: z.number(),
@@ -79,7 +81,7 @@ const recordColumns = sql.fragment`id, type, model, status, net AS "creditsMicro
   refunded AS "refundedMicro", input_tokens AS "inputTokens", output_tokens AS "outputTokens",
   cached_input_tokens AS "cachedInputTokens", cache_write_tokens AS "cacheWriteTokens",
   reasoning_tokens AS "reasoningTokens", job_id AS "jobId", key_id AS "keyId",
-  request_id AS "requestId", metadata, ${listedTimes}`;
+  request_id AS "requestId", metadata, price_rows AS "priceRows", ${listedTimes}`;
 
 /** Builds the statement that reads a page and one more record, with one index per kind. */
 function selectPage(organizationId: string, listing: UsageListing): FragmentSqlToken {
@@ -109,7 +111,7 @@ interface RecordSelection extends UsageFilter {
 const sharedColumns = sql.fragment`x.id, x.created_at, x.key_id, x.model, r.state AS status,
   coalesce(r.charged, 0) - coalesce(r.refunded, 0) AS net, coalesce(r.refunded, 0) AS refunded,
   r.input_tokens, r.output_tokens, r.cached_input_tokens, r.cache_write_tokens, r.reasoning_tokens,
-  x.request_id, x.metadata`;
+  x.request_id, x.metadata, r.price_rows`;
 
 /** Statements that select the records of jobs and of chats. Both have the same columns. */
 const recordSelects = {

@@ -92,7 +92,8 @@ function selectBooked(
     SELECT u.day, u.model, u.key_id, u.type, NULL::jsonb AS metadata, u.requests, u.net, u.input_tokens, u.output_tokens
     FROM (SELECT day, type, model, key_id, status, requests, net, input_tokens, output_tokens
         FROM booked_day WHERE organization_id = ${organizationId}
-      UNION ALL SELECT * FROM booked_entries(${organizationId}, coalesce((SELECT next_sequence FROM booked_account
+      UNION ALL SELECT day, type, model, key_id, status, requests, net, input_tokens, output_tokens
+        FROM booked_entries(${organizationId}, coalesce((SELECT next_sequence FROM booked_account
         WHERE organization_id = ${organizationId}), 1), 9223372036854775807)) AS u
     WHERE ${sql.join(conditions, sql.fragment` AND `)}`;
 }

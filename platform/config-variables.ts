@@ -283,8 +283,13 @@ export const gatewayVariables = {
   // Chat: models, prices, sandbox and time limits.
   /** Path of a JSON file that adds chat models to the catalog and removes ids (docs/catalog.md). */
   CHAT_MODELS_FILE: z.string().optional(),
-  /** Markup on the catalog's chat prices; 0.2 means 20 %. */
-  CHAT_PRICE_MARKUP: decimal(0, 10).default(0),
+  /** The price book replaced this variable. */
+  CHAT_PRICE_MARKUP: z
+    .undefined({
+      error:
+        'was replaced by the price book. Remove it, and add the row that has its effect: studio admin prices add chat --markup <percent> --reason <reason> (docs/price-book.md)',
+    })
+    .optional(),
   /** URLs of the sandbox by protocol. It serves models of providers whose API key is not set. */
   SANDBOX_CHAT_OPENAI_URL: webUrl.optional(),
   SANDBOX_CHAT_ANTHROPIC_URL: webUrl.optional(),
@@ -303,6 +308,11 @@ export const gatewayVariables = {
 
   // Credits: exchange rate, allowance of an organization, intervals of sweeper and audit.
   USD_PER_CREDIT: decimal(0.000_001, 1_000_000).default(0.01),
+  /**
+   * Time after which a change of the price book counts. Each process reads the changes four times as
+   * often; with 0, it reads them for each request that it prices.
+   */
+  PRICE_CHANGE_DELAY_MS: count(0, 3_600_000).default(10_000),
   /** Studio credits that an organization may use in six hours; unlimited if not set. */
   WINDOW_ALLOWANCE_CREDITS: decimal(0.000_001, 1_000_000_000).optional(),
   /** Interval at which a worker audits the ledger and the stored results. 0 disables the audit. */

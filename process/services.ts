@@ -29,6 +29,7 @@ import { createJobReads } from '../studio/jobs/job-reads.ts';
 import { createJobView } from '../studio/jobs/job-view.ts';
 import { createCallRecords } from '../providers/call-records.ts';
 import { createLedger } from '../ledger/ledger.ts';
+import { createPriceBook } from '../ledger/price-book.ts';
 import { createSettlements, observeLedger } from '../ledger/observed-ledgers.ts';
 import { observeChatLedger } from '../chat/chat-telemetry.ts';
 import { observeProviders } from '../providers/observed-providers.ts';
@@ -109,6 +110,7 @@ async function openServices(config: Config, logger: Logger, kind: ProcessKind) {
     pool,
     ledger: observeLedger(createLedger(pool, metrics), observers),
     chatLedger,
+    priceBook: createPriceBook(pool, config),
     chatJobs: createChatJobs(pool),
     records: createCallRecords(pool),
     reads: createJobReads(pool, storage),
@@ -163,6 +165,7 @@ export async function openProcess(config: Config, logger: Logger, kind: ProcessK
     client: createTemporalClient(connection, config),
     prepareServer,
     async close() {
+      services.priceBook.close();
       await services.pool.end();
       await services.telemetry.closeTracing();
       await close();

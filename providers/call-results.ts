@@ -47,7 +47,7 @@ export async function storeResult(
   );
   const artifacts = listArtifacts(storeResults);
   const deliveredUnits = countDeliveredUnits(task, artifacts, result);
-  const discountMicro = calculateDiscountMicro(task, artifacts, deliveredUnits);
+  const [discountMicro, costDiscountMicro] = calculateDiscounts(task, artifacts, deliveredUnits);
   logDifferences(artifacts, options);
   logReportedSeconds(result, options);
   const isIncomplete = task.output.medium !== 'json' && artifacts.length < requestedCount;
@@ -57,6 +57,7 @@ export async function storeResult(
     data: result.data,
     delivered: deliveredUnits,
     ...(discountMicro > 0 && { discountMicro }),
+    ...(costDiscountMicro !== discountMicro && { costDiscountMicro }),
     error: isIncomplete
       ? { code: 'PROVIDER_ERROR', message: 'the provider delivered fewer outputs than requested' }
       : null,
@@ -83,19 +84,20 @@ function countDeliveredUnits(
 }
 
 /**
- * Calculates the discount of a call in micro-credits. It is 0 if no delivered output is cheaper
- * than the requested output.
+ * Calculates the discounts of a call on its price and on that of the catalog, in micro-credits. They are
+ * 0 if no delivered output is cheaper than the requested output.
  */
-function calculateDiscountMicro(
+function calculateDiscounts(
   task: CallInput,
   artifacts: readonly StoredArtifact[],
   deliveredUnits: number,
-): number {
+): [price: number, cost: number] {
   const units = task.meter === 'artifact' ? 1 : deliveredUnits;
-  return artifacts.reduce(
-    (sum, artifact) => sum + unitDiscountMicro(task.output, artifact) * units,
-    0,
-  );
+  const discounts = artifacts.map((artifact) => findUnitDiscounts(task.output, artifact));
+  return [
+    discounts.reduce((sum, { price }) => sum + price * units, 0),
+    discounts.reduce((sum, { cost }) => sum + cost * units, 0),
+  ];
 }
 
 function logDifferences(artifacts: readonly StoredArtifact[], options: StoreResultOptions): void {
@@ -205,10 +207,13 @@ export function findDifferences(output: OutputSpec, artifact: StoredArtifact): O
 }
 
 /**
- * Returns the discount for each unit of a delivered artifact, in micro-credits. It is 0 if the
- * artifact matches no cheaper variant.
+ * Returns the discounts for each unit of a delivered artifact on the price and on that of the catalog, in
+ * micro-credits. They are 0 if the artifact matches no cheaper variant.
  */
-export function unitDiscountMicro(output: OutputSpec, artifact: StoredArtifact): number {
+export function findUnitDiscounts(
+  output: OutputSpec,
+  artifact: StoredArtifact,
+): { price: number; cost: number } {
   const { width, height, hasAudio } = artifact;
   const pixels = width === null || height === null ? null : width * height;
   const matchingVariants = (output.variants ?? []).filter(
@@ -216,5 +221,13 @@ export function unitDiscountMicro(output: OutputSpec, artifact: StoredArtifact):
       (variant.hasAudio === undefined || hasAudio === variant.hasAudio) &&
       (variant.pixelsBelow === undefined || (pixels !== null && pixels < variant.pixelsBelow)),
   );
-  return Math.max(0, ...matchingVariants.map((variant) => variant.unitDiscountMicro));
+  return {
+    price: Math.max(0, ...matchingVariants.map((variant) => variant.unitDiscountMicro)),
+    cost: Math.max(
+      0,
+      ...matchingVariants.map(
+        ({ unitDiscountMicro, unitCostDiscountMicro = unitDiscountMicro }) => unitCostDiscountMicro,
+      ),
+    ),
+  };
 }

@@ -5,7 +5,7 @@
 import type { ApplicationFailure } from '@temporalio/workflow';
 import type { ApprovalEnd } from '../domain/approvals.ts';
 import type { CallOutputs, PlannedCall } from '../domain/job-plan.ts';
-import { chargeCalls } from '../domain/job-plan.ts';
+import { addLines, sumLine } from '../domain/job-plan.ts';
 import type { PipelineStep } from '../domain/pipeline-plan.ts';
 import type { CompletedStep } from '../activities/complete-step.ts';
 import { awaitApproval } from './approval-wait.ts';
@@ -168,10 +168,9 @@ function addCharges(
   outputs: readonly CallOutputs[],
   texts: Record<string, string>,
 ): CallOutputs[] {
-  const charges = chargeCalls(calls, outputs);
-  return outputs.map((output, index) => ({
+  return addLines(calls, outputs).map((output, index) => ({
     ...output,
-    chargedMicro: charges.get(output.callIndex) ?? 0,
+    chargedMicro: output.line ? sumLine(output.line) : 0,
     ...(index === 0 && Object.keys(texts).length > 0 && { texts }),
   }));
 }

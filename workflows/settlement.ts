@@ -6,7 +6,7 @@ import { ApplicationFailure, CancelledFailure, upsertSearchAttributes } from '@t
 import type { EarlierSettlement } from '../activities/reserve.ts';
 import type { StepErrors } from './pipeline.ts';
 import { searchAttributes, type JobOutcome } from '../domain/job-contract.ts';
-import { calculateChargeMicro, type CallOutputs, type JobPlan } from '../domain/job-plan.ts';
+import { addLines, sumLines, type CallOutputs, type JobPlan } from '../domain/job-plan.ts';
 import type { Rejection, SettleResult } from '../domain/credits.ts';
 import { toPublicError } from './failures.ts';
 import { formatCredits } from '../domain/credits.ts';
@@ -18,9 +18,8 @@ import { startWebhookDelivery } from './webhook-delivery.ts';
 export async function charge(job: RunningJob, outputs: CallOutputs[]): Promise<JobOutcome> {
   const { jobId, organizationId, parentJobId } = job.plan;
   // The prices of a pipeline's calls may be measured while it runs.
-  const chargeMicro = job.plan.steps
-    ? outputs.reduce((sum, { chargedMicro = 0 }) => sum + chargedMicro, 0)
-    : calculateChargeMicro(job.plan, outputs);
+  const priced = job.plan.steps ? outputs : addLines(job.plan.calls, outputs);
+  const { chargeMicro, costMicro } = sumLines(priced);
   const summary = formatCredits(chargeMicro);
   job.progress.setPhase(`charging ${summary}`);
   const settleResult = await runStep(job, { name: 'charge', summary }, (activities) =>
@@ -28,7 +27,8 @@ export async function charge(job: RunningJob, outputs: CallOutputs[]): Promise<J
       jobId,
       organizationId,
       chargeMicro,
-      outputs,
+      costMicro,
+      outputs: priced,
       ...(parentJobId !== undefined && { parentJobId }),
     }),
   );

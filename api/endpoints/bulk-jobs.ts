@@ -219,12 +219,13 @@ export const bulkJobs = defineSection('Bulk jobs', {
       readBulk(ctx, services, async (submission) => {
         const uses = new Map<string, { items: number; micro: number }>();
         let beforeMicro = 0;
+        const prices = await services.priceBook.at(submission.caller.organizationId);
         const {
           count,
           priceMicro,
           invalid,
           invalidItems: shown,
-        } = await checkItems(submission, services, async (items) => {
+        } = await checkItems({ ...submission, prices }, services, async (items) => {
           for (const item of items) {
             beforeMicro += item.beforeApprovalMicro;
             const sum = uses.get(item.use) ?? { items: 0, micro: 0 };

@@ -33,6 +33,7 @@ type Services = Pick<
   Composition,
   | 'chat'
   | 'chatCatalog'
+  | 'priceBook'
   | 'outbound'
   | 'inputs'
   | 'storage'
@@ -156,7 +157,7 @@ async function beginChat(call: ChatCall, services: Services): Promise<AnsweredCh
   const { caller, requestId } = ctx.state;
   const incoming = { caller, requestId, request };
   const firstToken = services.telemetry.metrics.firstTokenSeconds.startTimer();
-  const models = checkModels(incoming, services);
+  const models = await checkModels(incoming, services);
   const claim = await claimKey(call, services);
   if (claim.state === 'done') {
     assert(claim.response, 'a finished claim has no stored answer');

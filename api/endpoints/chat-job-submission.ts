@@ -44,7 +44,7 @@ export function startChatJob(
     const { caller, requestId } = ctx.state;
     const { organizationId } = caller;
     const { outbound, claims, reads } = services;
-    const models = checkModels({ caller, requestId, request }, services);
+    const models = await checkModels({ caller, requestId, request }, services);
     const webhook = parseWebhook(request.webhook ?? {}, outbound);
     const claim = await claims.claim({
       organizationId,

@@ -60,10 +60,14 @@ async function describeApi(kind: keyof Descriptions, services: Composition): Pro
   return (await created)[kind];
 }
 
-async function createDescriptions({ config, prices }: Composition): Promise<Descriptions> {
+async function createDescriptions({
+  config,
+  listPrices,
+  priceBook,
+}: Composition): Promise<Descriptions> {
   const workerData: DescriptionValues = {
     baseUrl: publicBaseUrl(config),
-    prices: listPriceLines(prices),
+    prices: listPriceLines(listPrices(await priceBook.at(null))),
   };
   const thread = new Worker(new URL('../openapi/description-thread.ts', import.meta.url), {
     workerData,

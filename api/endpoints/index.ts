@@ -12,6 +12,7 @@ import { keys } from './admin/admin-keys.ts';
 import { ledger } from './admin/admin-ledger.ts';
 import { organizations } from './admin/admin-organizations.ts';
 import { outcomes } from './admin/admin-outcomes.ts';
+import { priceRows } from './admin/admin-prices.ts';
 import { overview } from './admin/admin-overview.ts';
 import { providers } from './admin/admin-providers.ts';
 import { refunds } from './admin/admin-refunds.ts';
@@ -44,6 +45,7 @@ import { resumePipelines, studio } from './studio.ts';
 import { uploads } from './file-uploads.ts';
 import { recipeEndpoints } from './recipes.ts';
 import { requests } from './requests.ts';
+import { usageFeed } from './usage-events.ts';
 import { usageSummary } from './usage-summary.ts';
 import { usage } from './usage.ts';
 import { webhookEndpoints } from './webhook-endpoints.ts';
@@ -78,11 +80,13 @@ export const endpoints: readonly Endpoint[] = [
   ...sessionEndpoints,
   ...usage,
   ...usageSummary,
+  ...usageFeed,
   ...requests,
   ...organizations,
   ...users,
   ...keys,
   ...credits,
+  ...priceRows,
   ...ledger,
   ...archives,
   ...jobs,

@@ -6,7 +6,9 @@
  * schema in OpenRouter's documentation of its models API.
  */
 import { z } from 'zod';
-import { getKind, selectChatPrice, type ChatModel } from '../../chat/models.ts';
+import { applyBook, getKind, selectChatPrice, type ChatModel } from '../../chat/models.ts';
+import { setPrice } from '../../chat/orders.ts';
+import type { Prices } from '../../ledger/price-book.ts';
 import { time } from './fields.ts';
 
 /** Schema of the use of a model. */
@@ -71,6 +73,14 @@ export const modelEntrySchema = z
     description: 'Model with the fields of OpenAI’s, Anthropic’s and OpenRouter’s APIs.',
   });
 type ModelEntry = z.infer<typeof modelEntrySchema>;
+
+/** Returns the function that sets the price of a caller in a model, for a list. */
+export const listPriceOf =
+  (prices: Prices) =>
+  (model: ChatModel): ChatModel => {
+    const { book } = setPrice(model, prices);
+    return { ...model, cost: applyBook(model.cost, book, prices.usdPerCredit) };
+  };
 
 /** Formats a model as an entry of the list. */
 export function formatModelEntry(model: ChatModel): ModelEntry {

@@ -5,7 +5,7 @@ import { errorFormatters, errorSchemas } from '../../domain/error-bodies.ts';
 import { fieldError } from '../../domain/errors.ts';
 import { formatReceived } from '../../domain/field-messages.ts';
 import type { Context } from '../context.ts';
-import { formatModelEntry, modelEntrySchema, modelKind } from './model-entry.ts';
+import { formatModelEntry, listPriceOf, modelEntrySchema, modelKind } from './model-entry.ts';
 import { describeConstant } from '../http/constants.ts';
 import { defineEndpoint, rawResponse, defineSection } from './endpoint.ts';
 
@@ -58,6 +58,9 @@ const legacyModel = z.object({
     audioInput: z.number().optional(),
     cachedInput: z.number().optional(),
     cacheWrite: z.number().optional(),
+    longInput: z
+      .object({ inputTokensAbove: z.int(), input: z.number(), output: z.number() })
+      .optional(),
   }),
   limit: z.object({ context: z.int(), output: z.int() }),
   reasoning: z.literal(true).optional(),
@@ -112,6 +115,11 @@ function formatLegacyEntry(model: ChatModel): z.infer<typeof legacyModel> {
       audioInput: cost.audioInputUsdPerMillion,
       cachedInput: cost.cachedInputUsdPerMillion,
       cacheWrite: cost.cacheWriteUsdPerMillion,
+      longInput: cost.longInput && {
+        inputTokensAbove: cost.longInput.inputTokensAbove,
+        input: cost.longInput.inputUsdPerMillion,
+        output: cost.longInput.outputUsdPerMillion,
+      },
     },
     limit,
     // Undefined fields are omitted from the JSON. Spec §2.5 requires that they are missing instead
@@ -149,7 +157,7 @@ export const models = defineSection('Chat', {
     route: 'GET /api/v1/models',
     scope: 'models:read',
     acceptsXApiKey: true,
-    summary: 'List the chat models',
+    summary: 'List the chat models with the caller’s prices',
     description:
       'The list has the models that a chat can use; `kind=embedding` lists those of `POST /api/v1/embeddings`.',
     request: {
@@ -164,19 +172,31 @@ export const models = defineSection('Chat', {
     response: rawResponse,
     responses: describeConstant(modelListSchema),
     errors: ['CONFLICTING_FIELDS'],
-    async handle({ ctx, query: { kind, client_version: codexVersion, ...query } }, services) {
-      const { chatCatalog, constants } = services;
+    async handle(
+      { ctx, caller, query: { kind, client_version: codexVersion, ...query } },
+      services,
+    ) {
+      const { chatCatalog, constants, priceBook } = services;
       if (codexVersion !== undefined) {
         // An entry in Codex's format replaces its instructions for the model.
         ctx.body = formatModelList({ models: [], hasMore: false });
         return;
       }
-      const allModels = chatCatalog.listCurrent().filter((model) => getKind(model) === kind);
+      const prices = await priceBook.at(caller.organizationId);
+      const allModels = chatCatalog
+        .listCurrent()
+        .filter((model) => getKind(model) === kind)
+        .map(listPriceOf(prices));
       if (Object.values(query).some((value) => value !== undefined)) {
         ctx.body = formatModelList(selectPage(allModels, query));
         return;
       }
       ctx.set('Cache-Control', 'private, no-cache');
+      if (prices.name !== '') {
+        // A list with prices of the price book is that of few callers.
+        ctx.body = formatModelList({ models: allModels, hasMore: false });
+        return;
+      }
       // Models retire while a process runs; none are added.
       const name = `${kind} models ${allModels.length}`;
       await constants.send(ctx, { name, type: 'application/json' }, () =>
@@ -200,10 +220,13 @@ export const models = defineSection('Chat', {
         schema: z.union([errorSchemas.openai, errorSchemas.anthropic, unknownModelError]),
       },
     },
-    handle({ ctx, params: { id } }, { chatCatalog }) {
+    async handle({ ctx, caller, params: { id } }, { chatCatalog, priceBook }) {
       const model = chatCatalog.get(id);
       ctx.status = model ? 200 : 404;
-      ctx.body = model ? formatModelEntry(model) : formatUnknownModel(ctx, chatCatalog, id);
+      const prices = await priceBook.at(caller.organizationId);
+      ctx.body = model
+        ? formatModelEntry(listPriceOf(prices)(model))
+        : formatUnknownModel(ctx, chatCatalog, id);
     },
   }),
 });

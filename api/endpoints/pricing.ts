@@ -1,6 +1,8 @@
 /** GET /api/v1/pricing: lists all prices in credits, without an API key. */
 import { z } from 'zod';
 import type { ChatModel } from '../../chat/models.ts';
+import type { Prices } from '../../ledger/price-book.ts';
+import { listPriceOf } from './model-entry.ts';
 import {
   type PricedCapability,
   priceExampleSchema,
@@ -42,10 +44,11 @@ type PriceList = z.infer<typeof priceList>;
 const roundCredits = (credits: number): number => Number(credits.toPrecision(12));
 
 function buildPriceList(
-  usdPerCredit: number,
+  prices: Prices,
   studio: readonly PricedCapability[],
   chat: readonly ChatModel[],
 ): PriceList {
+  const { usdPerCredit } = prices;
   const toCreditPrices = (price: { inputUsdPerMillion: number; outputUsdPerMillion: number }) => ({
     input: roundCredits(price.inputUsdPerMillion / usdPerCredit),
     output: roundCredits(price.outputUsdPerMillion / usdPerCredit),
@@ -61,7 +64,7 @@ function buildPriceList(
         example,
       })),
     ),
-    chat: chat.map(({ id, name, cost: { longInput, ...cost } }) => ({
+    chat: chat.map(listPriceOf(prices)).map(({ id, name, cost: { longInput, ...cost } }) => ({
       model: id,
       name,
       ...toCreditPrices(cost),
@@ -105,14 +108,17 @@ export const pricing = defineSection('Prices', {
     route: 'GET /api/v1/pricing',
     scope: 'open',
     summary: 'Get the price list in credits',
+    description:
+      'Lists the prices of callers without prices of their own; `GET /api/v1/models` and `GET /api/v1/studio/models` list the caller’s.',
     response: rawResponse,
     responses: describeConstant(priceList),
-    handle({ ctx }, { constants, config, prices, chatCatalog }) {
+    async handle({ ctx }, { constants, priceBook, listPrices, chatCatalog }) {
       // Models retire while a process runs; none are added.
       const chatModels = chatCatalog.listCurrent();
-      const name = `${ctx.path} ${chatModels.length}`;
-      return constants.send(ctx, { name, type: 'application/json' }, () =>
-        JSON.stringify(buildPriceList(config.USD_PER_CREDIT, prices, chatModels)),
+      const prices = await priceBook.at(null);
+      const name = `${ctx.path} ${chatModels.length} ${prices.name}`;
+      await constants.send(ctx, { name, type: 'application/json' }, () =>
+        JSON.stringify(buildPriceList(prices, listPrices(prices), chatModels)),
       );
     },
   }),

@@ -155,15 +155,18 @@ export const studioModels = defineSection('Studio catalog', {
   listStudioModels: defineEndpoint({
     route: 'GET /api/v1/studio/models',
     scope: 'studio:read',
-    summary: 'List the models of every Studio endpoint, with their parameters and prices',
+    summary:
+      'List the models of every Studio endpoint, with their parameters and the caller’s prices',
     description: 'Studio requests are validated against the same data.',
     request: { query: modelQuery },
     response: rawResponse,
     responses: describeConstant(listSchema(capabilitySchema)),
-    async handle({ ctx, query }, { prices, constants }) {
-      const list = () => toData(filterModels(prices, query).map(toPublicEndpoint));
+    async handle({ ctx, caller, query }, { priceBook, listPrices, constants }) {
+      const prices = await priceBook.at(caller.organizationId);
+      const list = () => toData(filterModels(listPrices(prices), query).map(toPublicEndpoint));
       const isFiltered = query.type !== undefined || query.model !== undefined;
-      if (isFiltered) ctx.body = list();
+      // A list with prices of the price book is that of few callers.
+      if (isFiltered || prices.name !== '') ctx.body = list();
       else {
         const whole = { name: ctx.path, type: 'application/json' };
         await constants.send(ctx, whole, () => JSON.stringify(list()));

@@ -51,6 +51,9 @@ export const usageRecord = z
     requestId: z.string().nullable(),
     metadata: z.record(z.string(), z.string()).meta({ description: '`metadata` of the request.' }),
     endUser: endUserShown,
+    priceRows: z.array(z.string()).optional().meta({
+      description: 'Rows of the price book that set the price. Omitted if the catalog did.',
+    }),
     createdAt: time,
   })
   .meta({ id: 'UsageRecord' });
@@ -154,6 +157,7 @@ export function formatUsageRecord(record: UsageRecord): z.infer<typeof usageReco
     keyId: record.keyId,
     requestId: record.requestId,
     ...splitEndUser(record.metadata),
+    ...(record.priceRows && { priceRows: record.priceRows }),
     createdAt: isoTime(record.createdAtMs),
   };
 }

@@ -72,6 +72,7 @@ const advanced = z.object({
   reservedMicro: z.number(),
   requestId: z.string(),
   organizationId: z.string(),
+  pricedAtMs: z.number(),
   caller: callerSchema.nullable(),
   eventId: z.string().nullable(),
   // The rest of an item is checked when it is planned, so that a broken row stops no other item.
@@ -119,7 +120,14 @@ export async function advanceBulk(
   const input = sql.jsonb({ bulkId, missing, rejected, lost, itemsMax: itemsPerStep });
   const state = await pool.oneFirst(sql.type(advancedRow)`SELECT bulk_advance(${input}) AS state`);
   if (!state) throw new Error(`the bulk job ${bulkId} does not exist`);
-  const { items: _items, caller, requestId: _, organizationId: __, ...shown } = state;
+  const {
+    items: _items,
+    caller,
+    requestId: _,
+    organizationId: __,
+    pricedAtMs: ___,
+    ...shown
+  } = state;
   const { starts, failures, ...next } = caller
     ? await startItems(deps, { bulkId, state, caller, aborted })
     : nothingPlanned;
@@ -169,9 +177,11 @@ async function startItems(
   if (state.items.length === 0) return nothingPlanned;
   const results = await Promise.all(
     state.items.map((item) =>
-      planInTime(deps, item, { requestId: state.requestId, caller }).catch((error: unknown) =>
-        toUnstarted(deps, item, error),
-      ),
+      planInTime(deps, item, {
+        requestId: state.requestId,
+        caller,
+        pricedAtMs: state.pricedAtMs,
+      }).catch((error: unknown) => toUnstarted(deps, item, error)),
     ),
   );
   const planned = results.filter((result): result is PlannedItem => 'plan' in result);
@@ -232,7 +242,7 @@ type NextItem = Advanced['items'][number];
 async function planInTime(
   deps: AdvanceDeps,
   { jobId, postponed, ...item }: NextItem,
-  sender: { requestId: string; caller: RequestCaller },
+  sender: { requestId: string; caller: RequestCaller; pricedAtMs: number },
 ): Promise<PlannedItem> {
   const planning = planItem(storedItem.parse(item), { jobId, ...sender }, deps);
   const timer = new AbortController();

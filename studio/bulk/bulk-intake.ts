@@ -12,6 +12,7 @@ import { bulkEvents } from '../../domain/bulk-contract.ts';
 import { stringifySorted } from '../../domain/json.ts';
 import { metadataFields } from '../../domain/metadata.ts';
 import { claimCondition, claimKey, isKeyUsed, type ClaimResult } from '../../ledger/claims.ts';
+import type { Prices } from '../../ledger/price-book.ts';
 import type { Config } from '../../platform/config.ts';
 import { command, type DatabasePool } from '../../platform/database.ts';
 import { paceWork } from '../../platform/work-turns.ts';
@@ -133,7 +134,7 @@ type StorePortion = (items: readonly PricedItem[]) => Promise<void>;
  * key may not use the endpoint or the model of an item
  */
 export async function checkItems(
-  request: BulkRequest,
+  request: BulkRequest & { prices: Prices },
   services: ItemServices,
   store: StorePortion,
 ): Promise<CheckedItems> {
@@ -142,6 +143,7 @@ export async function checkItems(
     defaults: request.options.defaults ?? {},
     metadata: request.metadata,
     countCopied: request.countCopied,
+    prices: request.prices,
   };
   const checked: CheckedItems = {
     count: 0,
@@ -294,14 +296,15 @@ export async function acceptBulk(
     await forEachPortion(request, pace);
     return replayEarlier(request, { bulkId, hash: received.digest() }, deps);
   }
-  await insertBulk(deps, bulkId, submission);
+  const pricedAtMs = await insertBulk(deps, bulkId, submission);
   try {
+    const prices = await deps.priceBook.at(submission.caller.organizationId, pricedAtMs);
     const buffer: PricedItem[] = [];
     const { caller } = submission;
     const owned = { bulkId, organizationId: caller.organizationId };
     const flush = async (): Promise<void> => insertItems(deps, owned, buffer.splice(0));
     let isFirst = true;
-    const checked = await checkItems(request, deps, async (items) => {
+    const checked = await checkItems({ ...request, prices }, deps, async (items) => {
       const [first] = items;
       if (isFirst && first) await throwIfUnaffordable(pool, caller, first.priceMicro);
       isFirst &&= !first;

@@ -11,6 +11,7 @@ import { splitEndUser } from '../../domain/end-users.ts';
 import { parseMetadata } from '../../domain/metadata.ts';
 import { parseWith } from '../../domain/parsing.ts';
 import { authorize } from '../../identity/access.ts';
+import type { Prices } from '../../ledger/price-book.ts';
 import type { Outbound } from '../../platform/outbound.ts';
 import { runInTurn } from '../../platform/work-turns.ts';
 import type { Webhooks } from '../../webhooks/webhooks.ts';
@@ -90,6 +91,7 @@ export interface ItemOwner {
   defaults: ItemDefaults;
   metadata: Record<string, string> | null;
   countCopied: (bytes: number) => void;
+  prices: Prices;
 }
 
 /**
@@ -107,7 +109,7 @@ export async function priceItem(
     const parsed = parseBody({ capability, fields }, owner, services);
     const item: StoredItem = { index, type: capability.type, ...parsed, recipe };
     const request = buildRequest(item, owner);
-    const { price, steps } = await priceRequest(request, services);
+    const { price, steps } = await priceRequest(request, services, owner.prices);
     const priceMicro = calculateChargeMaxMicro(price);
     const beforeApprovalMicro = steps?.some(({ approval }) => approval)
       ? sumBeforeApproval(steps, price.steps)
@@ -193,6 +195,8 @@ interface PlanningContext {
   jobId: string;
   requestId: string;
   caller: RequestCaller;
+  /** Time at which the bulk job was accepted, whose prices apply, in Unix milliseconds. */
+  pricedAtMs: number;
 }
 
 /**
@@ -202,7 +206,7 @@ interface PlanningContext {
  */
 export async function planItem(
   item: StoredItem,
-  { jobId, requestId, caller }: PlanningContext,
+  { jobId, requestId, caller, pricedAtMs }: PlanningContext,
   services: ItemServices,
 ): Promise<PlannedItem> {
   const request = buildRequest(item, { caller, countCopied: () => {} });
@@ -220,9 +224,10 @@ export async function planItem(
     const measured = await measurePrices({ config, storage, copies }, draft);
     const { capability, parsedRequest } = request;
     const { metadata, webhook, recipe } = parsedRequest;
-    const input = { requestId, caller, capability, request: fields, metadata, recipe };
+    const prices = await services.priceBook.at(organizationId, pricedAtMs);
+    const input = { requestId, caller, capability, request: fields, metadata, recipe, prices };
     const plan = completePlan(config, { ...input, draft: measured, jobId });
-    const priceMicro = calculateChargeMaxMicro(priceDraft(config, measured));
+    const priceMicro = calculateChargeMaxMicro(priceDraft(prices, capability, measured));
     return { index: item.index, plan, priceMicro, webhook, discard: () => copies.discard() };
   } catch (error) {
     await copies.discard();

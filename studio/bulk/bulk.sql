@@ -244,7 +244,7 @@ BEGIN
     'done', b.completed_at IS NOT NULL, 'total', b.total, 'waiting', b.waiting, 'running', b.running, 'awaiting', b.awaiting,
     'completed', b.completed, 'failed', b.failed, 'canceled', b.canceled,
     'chargedMicro', b.charged, 'reservedMicro', b.reserved,
-    'organizationId', b.organization_id, 'requestId', b.request_id, 'metadata', b.metadata,
+    'organizationId', b.organization_id, 'pricedAtMs', floor(extract(epoch FROM b.created_at) * 1000)::bigint, 'requestId', b.request_id, 'metadata', b.metadata,
     'caller', caller, 'eventId', event_id, 'items', coalesce(items, '[]'),
     'toCancel', coalesce((SELECT json_agg(i.job_id) FROM bulk_item i
       WHERE b.cancels_running AND i.bulk_id = b.id AND i.state = 'running'), '[]'));

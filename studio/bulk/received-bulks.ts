@@ -24,6 +24,7 @@ const overLimit = z.object({ bulks: z.number(), items: z.number() });
 /** Schema of the answer of the functions that check the limits of open bulk jobs. */
 export const overRow = z.object({ over: overLimit.nullable() });
 const probeRow = z.object({ answer: reserveResult });
+const createdRow = z.object({ createdAtMs: z.number() });
 const fitsRow = z.object({ fits: z.boolean() });
 
 /** Creates the error of an organization that has too many open bulk jobs or items. */
@@ -43,14 +44,15 @@ export const openLimits = ({ BULK_OPEN_MAX, BULK_OPEN_ITEMS_MAX }: BulkLimits) =
 });
 
 /**
- * Begins to receive a bulk job, before any of its items is stored.
+ * Begins to receive a bulk job, before any of its items is stored. Returns the time of its creation, whose
+ * prices apply, in Unix milliseconds.
  * @throws GatewayError BULK_LIMIT_REACHED, also if too many bulk jobs are being received
  */
 export async function insertBulk(
   { pool, config }: StoreDeps,
   bulkId: string,
   submission: BulkSubmission,
-): Promise<void> {
+): Promise<number> {
   const { caller, requestId, options, metadata, recipe, webhookUrl } = submission;
   const events: readonly BulkEventName[] =
     webhookUrl === null ? [] : (options.webhookEvents ?? bulkEvents);
@@ -71,6 +73,8 @@ export async function insertBulk(
   const input = sql.jsonb({ bulk, ...openLimits(config) });
   const over = await pool.oneFirst(sql.type(overRow)`SELECT bulk_receive(${input}) AS over`);
   if (over) throw bulkLimitError(config, over);
+  return pool.oneFirst(sql.type(createdRow)`
+    SELECT floor(extract(epoch FROM created_at) * 1000)::bigint AS "createdAtMs" FROM bulk WHERE id = ${bulkId}`);
 }
 
 /**

@@ -216,6 +216,29 @@ async function buildSteps(sign: SignUrl, job: JobRecord): Promise<JobResource['s
   return showSteps(job, new Map(steps.map(({ id, data }) => [id, data])));
 }
 
+/**
+ * Builds the result of a Studio job without what it repeats of the request: its `metadata`, also in
+ * the steps of a pipeline. Returns null if there is none.
+ */
+async function buildSharedResult(
+  sign: SignUrl,
+  job: JobRecord,
+  urlTtlMsMax: number,
+): Promise<Record<string, unknown> | null> {
+  const capability = findCapability(job.type);
+  if (job.status !== 'completed' || !job.outputs || job.mediaDeletedAtMs !== null || !capability)
+    return null;
+  const presented = { job, capability, outputs: job.outputs, urlTtlMsMax };
+  const { metadata: _, ...result } = await presentOutputs(sign, presented);
+  const { data: delivered } = deliveredSteps.safeParse(result);
+  if (!delivered) return result;
+  const steps = delivered.steps.map(({ id, data }) => {
+    const { metadata: _ofStep, ...rest } = data ?? {};
+    return { id, data: data && rest };
+  });
+  return { ...result, steps };
+}
+
 /** Creates the functions that render jobs. `urlOf` signs the URL of an artifact. */
 export function createJobView(deps: { publicBaseUrl: string; urlOf: SignUrl }) {
   const buildLinks = (job: JobRecord): { statusUrl: string; cancelUrl: string } => {
@@ -235,28 +258,6 @@ export function createJobView(deps: { publicBaseUrl: string; urlOf: SignUrl }) {
     return presentOutputs(deps.urlOf, { job, capability, outputs: job.outputs });
   }
 
-  /**
-   * Builds the result of a Studio job without what it repeats of the request: its `metadata`, also in
-   * the steps of a pipeline. Returns null if there is none.
-   */
-  async function buildSharedResult(
-    job: JobRecord,
-    urlTtlMsMax: number,
-  ): Promise<Record<string, unknown> | null> {
-    const capability = findCapability(job.type);
-    if (job.status !== 'completed' || !job.outputs || job.mediaDeletedAtMs !== null || !capability)
-      return null;
-    const presented = { job, capability, outputs: job.outputs, urlTtlMsMax };
-    const { metadata: _, ...result } = await presentOutputs(deps.urlOf, presented);
-    const { data: delivered } = deliveredSteps.safeParse(result);
-    if (!delivered) return result;
-    const steps = delivered.steps.map(({ id, data }) => {
-      const { metadata: _ofStep, ...rest } = data ?? {};
-      return { id, data: data && rest };
-    });
-    return { ...result, steps };
-  }
-
   const buildAwaiting = (job: JobRecord): Promise<JobResource['awaiting']> =>
     showAwaiting(job, (artifact) =>
       deps.urlOf(artifact, persistedUrlTtlMs, extractTitle(job.request)),
@@ -264,7 +265,8 @@ export function createJobView(deps: { publicBaseUrl: string; urlOf: SignUrl }) {
 
   return {
     result: buildResult,
-    sharedResult: buildSharedResult,
+    sharedResult: (job: JobRecord, urlTtlMsMax: number) =>
+      buildSharedResult(deps.urlOf, job, urlTtlMsMax),
     awaiting: buildAwaiting,
     /** Builds the `data` of the 202 response. */
     accepted: (job: JobRecord): z.infer<typeof acceptedJobSchema> => ({

@@ -222,7 +222,7 @@ function draftTaken(id: string, capability: Capability, taken: TakenStep): Draft
     outputs: files,
     taken: {
       jobId,
-      outputs: outputs.map((output) => ({
+      outputs: outputs.map(({ line: _line, ...output }) => ({
         ...output,
         chargedMicro: 0,
         takenFrom: output.takenFrom ?? jobId,

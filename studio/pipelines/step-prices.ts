@@ -21,6 +21,7 @@ import {
   type MeasuredRule,
   type Violation,
 } from '../../domain/measured-price.ts';
+import type { PricedUnit } from '../../ledger/price-book.ts';
 import { recordingSuffix, type OpenPrice, type StepReference } from '../../domain/pipeline-plan.ts';
 import type { FoundReference } from './references.ts';
 
@@ -31,7 +32,7 @@ const pixelsTolerance = 2;
 /** Part by which the sections of a composition plan may last longer than requested. */
 const compositionTolerance = 0.1;
 
-const toOpen = (price: OpenPrice): DraftOpenPrice => ({ price, expectedUsd: null });
+const toOpen = (price: OpenPrice): DraftOpenPrice => ({ price, expected: null });
 
 /**
  * Returns the price of a call that an earlier step completes; null if the number of units of the
@@ -130,7 +131,10 @@ function planUnits(
     ...call,
     quantity: Math.max(1, Math.ceil(seconds + tolerance)),
     planned: { durationSeconds: seconds },
-    open: { price, expectedUsd: Math.max(1, Math.ceil(seconds)) * call.unitPriceUsd },
+    open: {
+      price,
+      expected: { quantity: Math.max(1, Math.ceil(seconds)), unitUsd: call.unitPriceUsd },
+    },
   };
 }
 
@@ -146,7 +150,7 @@ function planMeasured(
   const open = { token, kind: 'media' as const, inputs: openInputs, rule, usdPerCredit };
   const planned = sizes.map((size) => limitSize(rule, size));
   if (!isKnown(rule, planned)) {
-    return { ...call, quantity: 1, unitPriceUsd: 0, open: { price: open, expectedUsd: null } };
+    return { ...call, quantity: 1, unitPriceUsd: 0, open: { price: open, expected: null } };
   }
   const expected = priceMeasured(
     rule,
@@ -164,7 +168,10 @@ function planMeasured(
     variants: expected.variants,
     open: {
       price: open,
-      expectedUsd: expected.unitPriceUsd * (expected.quantity ?? call.quantity),
+      expected: {
+        quantity: expected.quantity ?? call.quantity,
+        unitUsd: expected.unitPriceUsd,
+      },
     },
   };
 }
@@ -235,9 +242,8 @@ function addTolerance(planned: PlannedMeasurements): MeasuredInput {
 }
 
 /** Call with its price in micro-credits. */
-export interface PricedCall {
+export interface PricedCall extends PricedUnit {
   call: DraftCall;
-  unitPriceMicro: number;
 }
 
 /**
@@ -261,21 +267,25 @@ const sumMicro = (calls: readonly PricedCall[]): number =>
 
 /**
  * Prices a step: limits it to its `maxCredits`, and sets the units of calls whose price is not
- * known. `toMicro` converts a price in USD.
+ * known. `toMicro` prices a unit of a call by its price in USD.
  * @throws GatewayError PRICE_LIMIT_EXCEEDED, or INVALID_REQUEST if `maxCredits` is missing
  */
 export function priceStep(
   { step, path }: { step: DraftStep; path: string },
   calls: readonly PricedCall[],
-  toMicro: (usd: number) => number,
+  toMicro: (call: DraftCall, usd: number) => number,
 ): StepPrice & { calls: PricedCall[] } {
-  const isUnknown = ({ call: { open } }: PricedCall): boolean => open?.expectedUsd === null;
+  const isUnknown = ({ call: { open } }: PricedCall): boolean => open?.expected === null;
   const known = calls.filter((priced) => !isUnknown(priced));
-  const expectedMicro = known.reduce(
-    (sum, { call, unitPriceMicro }) =>
-      sum + (call.open ? toMicro(call.open.expectedUsd ?? 0) : call.quantity * unitPriceMicro),
-    0,
-  );
+  const expectedMicro = known.reduce((sum, { call, unitPriceMicro }) => {
+    const expected = call.open?.expected;
+    return (
+      sum +
+      (expected
+        ? expected.quantity * toMicro(call, expected.unitUsd)
+        : call.quantity * unitPriceMicro)
+    );
+  }, 0);
   const sentMicro = step.maxCredits === null ? null : microFromCredits(step.maxCredits);
   const allowanceMicro = sumAllowances(known);
   const [unknown] = calls.filter(isUnknown);
@@ -306,10 +316,10 @@ export function priceStep(
 }
 
 /** Sets the units of a call whose price is not known, so that they cost at most its share. */
-function setShare({ call, unitPriceMicro }: PricedCall, shareMicro: number): PricedCall {
-  if (unitPriceMicro === 0) return { call, unitPriceMicro: shareMicro };
-  const quantity = Math.max(1, Math.floor(shareMicro / unitPriceMicro));
-  return { call: { ...call, quantity }, unitPriceMicro };
+function setShare({ call, ...price }: PricedCall, shareMicro: number): PricedCall {
+  if (price.unitPriceMicro === 0) return { ...price, call, unitPriceMicro: shareMicro };
+  const quantity = Math.max(1, Math.floor(shareMicro / price.unitPriceMicro));
+  return { ...price, call: { ...call, quantity } };
 }
 
 /** Creates the error for a maximum price that is below the price of a request. */

@@ -275,7 +275,10 @@ async function planChanged(
     const unread = authorizeRequest(studioRequest);
     const { draft: unpriced } = await draftRequest(studioRequest, unread, { ...services, copies });
     const draft = await measurePrices({ config, storage, copies }, unpriced);
-    const options = { metadata: null, requestId, caller, capability };
+    // A later row of the price book does not change the price of an accepted job.
+    const acceptedAtMs = reserved.pricedAtMs ?? job.createdAtMs;
+    const prices = await services.priceBook.at(job.organizationId, acceptedAtMs);
+    const options = { metadata: null, requestId, caller, capability, prices };
     const plan = completePlan(config, { ...options, request, draft, jobId: job.id });
     const shown = Array.isArray(plan.request['steps']) ? plan.request['steps'].at(-1) : null;
     return {

@@ -9,6 +9,7 @@ import type { Config } from '../../platform/config.ts';
 import type { createInputCopies } from '../../storage/inputs/input-copies.ts';
 import type { Inputs } from '../../storage/inputs/inputs.ts';
 import type { Recordings } from '../../storage/inputs/recordings.ts';
+import type { PriceBook, Prices } from '../../ledger/price-book.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { StepPrice } from '../pipelines/step-prices.ts';
 import { calculateChargeMaxMicro, priceDraft, type DraftPrice } from './planner.ts';
@@ -27,6 +28,7 @@ export interface PricingServices {
   recordings: Recordings;
   copies: ReturnType<typeof createInputCopies>;
   storage: Storage;
+  priceBook: PriceBook;
 }
 
 /** Price of a request, with its model and the steps of a pipeline. */
@@ -44,6 +46,7 @@ interface PricedRequest {
 export async function priceRequest(
   request: StudioRequest,
   services: PricingServices,
+  prices: Prices,
 ): Promise<PricedRequest> {
   const { config, storage } = services;
   const plan = authorizeRequest(request);
@@ -57,7 +60,8 @@ export async function priceRequest(
   try {
     const { draft } = await draftRequest(request, plan, { ...services, copies });
     const measured = await measurePrices({ config, storage, copies }, draft);
-    return { model: measured.model, steps: measured.steps, price: priceDraft(config, measured) };
+    const { model, steps } = measured;
+    return { model, steps, price: priceDraft(prices, request.capability, measured) };
   } finally {
     await copies.discard();
   }
@@ -109,7 +113,8 @@ export async function estimateRequest(
   request: StudioRequest,
   services: PricingServices,
 ): Promise<Estimate> {
-  const { model, steps, price } = await priceRequest(request, services);
+  const prices = await services.priceBook.at(request.caller.organizationId);
+  const { model, steps, price } = await priceRequest(request, services, prices);
   return {
     type: request.capability.type,
     model,

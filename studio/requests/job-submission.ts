@@ -117,7 +117,8 @@ async function admit(
     const deps = { ...services, copies };
     const { request, draft: unpriced } = await draftRequest(submission, unmeasured, deps);
     const draft = await measurePrices({ config, storage, copies }, unpriced);
-    const planInput = { requestId, caller, capability, request, metadata, recipe, draft };
+    const prices = await services.priceBook.at(organizationId);
+    const planInput = { requestId, caller, capability, request, metadata, recipe, draft, prices };
     plan = await storeWebhooks(services, completePlan(config, { ...planInput, jobId }), webhook);
     const updates = await admission.admit(plan, claim);
     claim.stopRenewal();

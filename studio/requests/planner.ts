@@ -6,18 +6,27 @@ import type { ProviderDefinition } from '../../providers/provider.ts';
 import { providerDefinitions } from '../../providers/provider-registry.ts';
 import { assert, fieldError, GatewayError } from '../../domain/errors.ts';
 import { microFromCredits } from '../../domain/credits.ts';
+import type { PriceUnit } from '../../domain/book-price.ts';
 import { asRecord, asText, type Json, type JsonObject } from '../../domain/json.ts';
 import { providerTaskQueue } from '../../domain/job-contract.ts';
 import {
   approvalPlanVersion,
+  bookPlanVersion,
   planVersion,
   type JobPlan,
   type OutputSpec,
   type PlannedCall,
 } from '../../domain/job-plan.ts';
 import type { Config } from '../../platform/config.ts';
+import { findDiscounts } from '../../domain/measured-price.ts';
 import { hideSecretParameters } from '../../storage/inputs/inputs.ts';
-import type { Capability, Medium } from '../capabilities/capability.ts';
+import {
+  priceUsd,
+  type PricedUnit,
+  type PricedWork,
+  type Prices,
+} from '../../ledger/price-book.ts';
+import { useOf, type Capability, type Medium } from '../capabilities/capability.ts';
 import type { DraftCall, DraftPlan, DraftStep } from '../../domain/draft-plan.ts';
 import type { PipelineStep } from '../../domain/pipeline-plan.ts';
 import {
@@ -37,18 +46,25 @@ export interface PlanRequest {
   capability: Capability;
   request: JsonObject;
   draft: DraftPlan;
+  prices: Prices;
   metadata: Record<string, string> | null;
   /** Recipe of the request, as `name@version`. */
   recipe?: string | null | undefined;
 }
 
-/** Price of one credit in USD. */
-export type CreditPrice = Pick<Config, 'USD_PER_CREDIT'>;
+/** Returns the unit in which the price book prices a call. */
+const priceUnitOf = ({
+  meter = 'artifact',
+  output,
+}: Pick<DraftCall, 'meter' | 'output'>): Exclude<PriceUnit, 'token'> =>
+  meter !== 'artifact' ? meter : output.medium === 'image' ? 'image' : 'request';
 
-/** Converts a price in USD to micro-credits, rounded up. */
-export function microFromUsd({ USD_PER_CREDIT }: CreditPrice, usd: number): number {
-  return microFromCredits(usd / USD_PER_CREDIT);
-}
+/** Prices a unit of a call that costs `usd` in the catalog. */
+const priceUnitOfCall = (
+  prices: Prices,
+  { call, ...work }: PricedWork & { call: DraftCall },
+  usd: number,
+) => priceUsd(prices, usd, { ...work, unit: priceUnitOf(call) });
 
 /** Price of a draft in micro-credits: in total, by call, and by step of a pipeline. */
 export interface DraftPrice {
@@ -63,10 +79,15 @@ export interface DraftPrice {
  * @throws GatewayError PRICE_LIMIT_EXCEEDED if the price exceeds `maxCredits` of the request or of a
  * step; INVALID_REQUEST if a step needs `maxCredits`
  */
-export function priceDraft(creditPrice: CreditPrice, draft: DraftPlan): DraftPrice {
+export function priceDraft(
+  prices: Prices,
+  capability: Pick<Capability, 'path'>,
+  draft: DraftPlan,
+): DraftPrice {
+  const work = { use: useOf(capability), model: draft.model };
   const price = draft.steps
-    ? priceSteps(creditPrice, draft.steps, draft.calls)
-    : { ...priceCalls(creditPrice, draft.calls), steps: [] };
+    ? priceSteps(prices, draft.steps, draft.calls)
+    : { ...priceCalls(prices, work, draft.calls), steps: [] };
   const limitMicro = draft.maxCredits === undefined ? null : microFromCredits(draft.maxCredits);
   const maxMicro = calculateChargeMaxMicro(price);
   if (limitMicro !== null && maxMicro > limitMicro)
@@ -75,15 +96,19 @@ export function priceDraft(creditPrice: CreditPrice, draft: DraftPlan): DraftPri
 }
 
 function priceSteps(
-  creditPrice: CreditPrice,
+  prices: Prices,
   steps: readonly DraftStep[],
   drafts: readonly DraftCall[],
 ): DraftPrice {
-  const { calls } = priceCalls(creditPrice, drafts);
-  const toMicro = (usd: number): number => microFromUsd(creditPrice, usd);
   const priced = steps.map((step, index) => {
     const [first, count] = step.calls;
-    return priceStep({ step, path: `steps.${index}` }, calls.slice(first, first + count), toMicro);
+    const { calls } = priceCalls(prices, step, drafts.slice(first, first + count));
+    const { use, model } = step;
+    return priceStep(
+      { step, path: `steps.${index}` },
+      calls,
+      (call, usd) => priceUnitOfCall(prices, { use, model, call }, usd).unitPriceMicro,
+    );
   });
   return {
     priceMicro: priced.reduce((sum, { maxMicro }) => sum + maxMicro, 0),
@@ -97,12 +122,13 @@ function priceSteps(
  * to reserve, in micro-credits.
  */
 export function priceCalls(
-  creditPrice: CreditPrice,
+  prices: Prices,
+  { use, model }: PricedWork,
   drafts: readonly DraftCall[],
 ): { priceMicro: number; calls: PricedCall[] } {
   const calls = drafts.map((call) => {
     assert(typeof call.unitPriceUsd === 'number', 'the unit price of a call has not been measured');
-    return { call, unitPriceMicro: microFromUsd(creditPrice, call.unitPriceUsd) };
+    return { call, ...priceUnitOfCall(prices, { use, model, call }, call.unitPriceUsd) };
   });
   const priceMicro = calls.reduce(
     (sum, { call, unitPriceMicro }) => sum + call.quantity * unitPriceMicro,
@@ -123,19 +149,21 @@ export const calculateChargeMaxMicro = ({ priceMicro, calls }: DraftPrice): numb
  * @throws GatewayError SERVICE_UNAVAILABLE if no provider of a call has an API key configured
  */
 export function completePlan(config: Config, input: PlanRequest): JobPlan {
-  const pricedCalls = priceDraft(config, input.draft);
+  const pricedCalls = priceDraft(input.prices, input.capability, input.draft);
   const steps = input.draft.steps && planSteps(config, input, pricedCalls);
   const { medium } = input.capability;
   const deadlineMs =
     medium === 'mixed' ? sumLongestPath(steps ?? []) : findDeadlineMs(config, medium);
-  const calls = pricedCalls.calls.map(({ call, unitPriceMicro }, index): PlannedCall => ({
+  const calls = pricedCalls.calls.map(({ call, ...price }, index): PlannedCall => ({
     index,
     meter: call.meter ?? 'artifact',
     quantity: call.quantity,
     ...(call.quantityMax !== undefined && { quantityMax: call.quantityMax }),
-    unitPriceMicro,
+    unitPriceMicro: price.unitPriceMicro,
+    unitCostMicro: price.unitCostMicro,
+    ...(price.book && { book: price.book }),
     output: {
-      ...buildOutput(config, call, unitPriceMicro),
+      ...buildOutput(input.prices, call, price),
       // Each step of a pipeline has inputs of its own.
       ...(!steps && (input.draft.inputs ?? []).length > 0 && { hasCallerMedia: true as const }),
     },
@@ -147,7 +175,7 @@ export function completePlan(config: Config, input: PlanRequest): JobPlan {
     ...(call.open && { open: call.open.price }),
   }));
   const plan: JobPlan = {
-    planVersion: steps?.some(({ approval }) => approval) ? approvalPlanVersion : planVersion,
+    planVersion: findPlanVersion(calls, steps ?? []),
     jobId: input.jobId,
     organizationId: input.caller.organizationId,
     keyId: input.caller.keyId,
@@ -155,6 +183,7 @@ export function completePlan(config: Config, input: PlanRequest): JobPlan {
     type: input.capability.type,
     model: input.draft.model,
     priceMicro: pricedCalls.priceMicro,
+    pricedAtMs: input.prices.atMs,
     ...(input.metadata && { metadata: input.metadata }),
     ...(input.recipe && { recipe: input.recipe }),
     request: describeRequest(input),
@@ -171,6 +200,12 @@ export function completePlan(config: Config, input: PlanRequest): JobPlan {
   };
   if (steps) throwIfTooLarge(plan);
   return plan;
+}
+
+/** Returns the version of a plan, which older workers run only if they know all of it. */
+function findPlanVersion(calls: readonly PlannedCall[], steps: readonly PipelineStep[]): number {
+  if (calls.some(({ book, open }) => book && open?.kind === 'media')) return bookPlanVersion;
+  return steps.some(({ approval }) => approval) ? approvalPlanVersion : planVersion;
 }
 
 /** Maximum size of the plan of a pipeline in bytes of JSON. Temporal accepts 2 MB. */
@@ -317,16 +352,14 @@ function calculateTypicalSeconds({ calls, steps = [] }: DraftPlan): number | nul
  * may deliver instead, with their discounts.
  */
 function buildOutput(
-  creditPrice: CreditPrice,
+  { usdPerCredit }: Pick<Prices, 'usdPerCredit'>,
   call: DraftCall,
-  unitPriceMicro: number,
+  price: PricedUnit,
 ): OutputSpec {
-  const variants = (call.variants ?? [])
-    .map(({ unitPriceUsd, ...variant }) => ({
-      ...variant,
-      unitDiscountMicro: unitPriceMicro - microFromUsd(creditPrice, unitPriceUsd),
-    }))
-    .filter(({ unitDiscountMicro }) => unitDiscountMicro > 0);
+  const variants = (call.variants ?? []).flatMap(({ unitPriceUsd, ...variant }) => {
+    const discounts = findDiscounts(price, microFromCredits(unitPriceUsd / usdPerCredit));
+    return discounts ? [{ ...variant, ...discounts }] : [];
+  });
   return variants.length > 0 ? { ...call.output, variants } : call.output;
 }
 

@@ -5,13 +5,14 @@
 import { z } from 'zod';
 import type { PriceRule } from '../models/price-rules.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
-import type { Capability } from '../capabilities/capability.ts';
+import { catalogPrices, priceUsd, type PricedWork, type Prices } from '../../ledger/price-book.ts';
+import { useOf, type Capability } from '../capabilities/capability.ts';
 import type { DraftCall } from '../../domain/draft-plan.ts';
 import { assert } from '../../domain/errors.ts';
 import { priceMeasured, type InputMeasurements } from '../../domain/measured-price.ts';
 import type { PublishedModel } from '../models/published-models.ts';
 import { capabilities } from '../capabilities/capability-registry.ts';
-import { microFromUsd, priceCalls, type CreditPrice } from './planner.ts';
+import { priceCalls } from './planner.ts';
 
 const value = z.union([z.string(), z.number(), z.boolean()]);
 
@@ -139,23 +140,39 @@ const exampleInput: InputMeasurements & { durationSeconds: number } = {
 };
 
 /** Builds the price list of all Studio models, with an example for each model. */
-export function createPriceList(config: CreditPrice): readonly PricedCapability[] {
+export function createPriceList(prices: Prices): readonly PricedCapability[] {
   return capabilities.map((capability) => ({
     capability,
     models: (capability.models ?? []).map(({ price, ...model }) => ({
       ...model,
-      price: price.map((rule) => toCredits(rule, config)),
-      example: buildPriceExample(capability, model.selectedBy, config),
+      price: price.map((rule) =>
+        toCredits(rule, prices, { use: useOf(capability), model: model.id }),
+      ),
+      example: buildPriceExample(capability, model.selectedBy, prices),
     })),
   }));
 }
 
-function toCredits({ rows, ...rule }: PriceRule, creditPrice: CreditPrice): PriceRuleView {
+/**
+ * Creates the function that builds the price list of a caller. That of the catalog is built once, because
+ * most callers have it.
+ */
+export function createPriceLists(usdPerCredit: number) {
+  const catalog = createPriceList(catalogPrices(usdPerCredit));
+  return (prices: Prices): readonly PricedCapability[] =>
+    prices.name === '' ? catalog : createPriceList(prices);
+}
+
+function toCredits({ rows, ...rule }: PriceRule, prices: Prices, work: PricedWork): PriceRuleView {
+  // A fixed price does not depend on pixels.
+  const isFixed = prices.find(work, rule.unit)?.kind === 'unit';
   return {
     ...rule,
-    rows: rows.map(({ usd, ...row }) => ({
+    ...(isFixed && { pixels: null }),
+    rows: rows.map(({ usd, pixelsMax, ...row }) => ({
       ...row,
-      credits: creditsFromMicro(microFromUsd(creditPrice, usd)),
+      ...(pixelsMax !== undefined && !isFixed && { pixelsMax }),
+      credits: creditsFromMicro(priceUsd(prices, usd, { ...work, unit: rule.unit }).unitPriceMicro),
     })),
   };
 }
@@ -163,16 +180,18 @@ function toCredits({ rows, ...rule }: PriceRule, creditPrice: CreditPrice): Pric
 function buildPriceExample(
   capability: Capability,
   selectedBy: PublishedModel['selectedBy'],
-  config: CreditPrice,
+  prices: Prices,
 ): PriceExample {
   const request = { ...capability.example, ...selectedBy };
-  const { calls } = capability.plan(capability.request.parse(request));
+  const { calls, model } = capability.plan(capability.request.parse(request));
   const measured = calls.map(measureExample);
   const isMeasured = calls.some(({ unitPriceUsd }) => typeof unitPriceUsd !== 'number');
   return {
     request,
     input: isMeasured ? exampleInput : null,
-    credits: creditsFromMicro(priceCalls(config, measured).priceMicro),
+    credits: creditsFromMicro(
+      priceCalls(prices, { use: useOf(capability), model }, measured).priceMicro,
+    ),
     notes: calls.flatMap(({ priceNote }) => priceNote ?? []),
   };
 }

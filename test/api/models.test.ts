@@ -27,7 +27,7 @@ const ownModel: ChatModel = {
 const file = join(newFolder(), 'models.json');
 await writeFile(file, JSON.stringify({ models: [ownModel], disable: ['gpt-4o', 'cerebras/*'] }));
 const gateway = useGateway({
-  env: { CHAT_MODELS_FILE: file, CHAT_PRICE_MARKUP: '0.5' },
+  env: { CHAT_MODELS_FILE: file },
   settled: 'last',
 });
 let openai: OpenAI;
@@ -99,11 +99,11 @@ describe('the list of models', () => {
         instruct_type: null,
       },
       pricing: {
-        prompt: '0.000003',
-        completion: '0.000015',
-        input_cache_read: '0.0000003',
-        input_cache_write: '0.00000375',
-        audio: '0.000003',
+        prompt: '0.000002',
+        completion: '0.00001',
+        input_cache_read: '0.0000002',
+        input_cache_write: '0.0000025',
+        audio: '0.000002',
       },
       top_provider: { context_length: context, max_completion_tokens: output, is_moderated: false },
       per_request_limits: null,
@@ -127,7 +127,7 @@ describe('the list of models', () => {
       id: 'gemini-2.5-pro',
       name: 'Gemini 2.5 Pro',
       kind: 'chat',
-      cost: { input: 1.875, output: 15, cachedInput: 0.1875 },
+      cost: { input: 1.25, output: 10, cachedInput: 0.125 },
       limit: { context: 1_048_576, output: 65_536 },
       reasoning: true,
       supportsImages: true,

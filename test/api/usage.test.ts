@@ -3,6 +3,7 @@ import type { z } from 'zod';
 import type { accountSchema, usageRecord } from '../../api/endpoints/usage.ts';
 import { createRequestReads } from '../../request-log/request-records.ts';
 import { createRejectedRequests } from '../../request-log/rejected-requests.ts';
+import { newId } from '../../domain/ids.ts';
 import { postChat } from '../chat/raw-chat.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { until } from '../harness/until.ts';
@@ -409,5 +410,123 @@ describe('GET /requests', () => {
     expect((await gateway.call<RequestsBody>('/api/v1/requests', { key })).body.data).toHaveLength(
       5,
     );
+  });
+});
+
+describe('the usage feed', () => {
+  interface Feed {
+    data: Record<string, unknown>[];
+    hasMore: boolean;
+    nextAfter: number;
+    archivedThrough: number;
+    archive: string;
+    error: string;
+  }
+  const at = '/api/v1/usage/events';
+
+  it('has each charge, release, refund and grant once, by the numbers of the ledger, and the same again', async () => {
+    const caller = await gateway.newCaller();
+    const { key, organizationId, keyId } = caller;
+    const read = async (query = '', as = key) =>
+      (await gateway.call<Feed>(`${at}${query}`, { key: as })).body;
+    await paint(key, { numImages: 2, metadata: { team: 'art' } });
+    await paint(key, { prompt: '[[fail:422]] a failure' });
+    await chat(caller, newId('chat'), 120);
+    const refund = { id: 'case-1', credits: 1, reason: 'blurred' };
+    const [record] = (await usage(caller, '?type=imageGenerate&status=charged')).usage;
+    const id = record?.id ?? '';
+    expect((await gateway.admin(`/jobs/${id}/refunds`, refund)).status).toBe(200);
+    const all = await read();
+    expect(all).toMatchObject({ hasMore: false, nextAfter: all.data.at(-1)?.['number'] });
+    const shared = { organizationId, metadata: {}, priceRows: [] };
+    expect(all.data).toMatchObject([
+      { ...shared, kind: 'grant', number: 1, credits: 100, startedAt: null, quantity: null },
+      {
+        ...shared,
+        kind: 'charge',
+        number: 3,
+        id: `${organizationId}:3`,
+        credits: 7.8,
+        quantity: 2,
+        unit: 'image',
+        type: 'imageGenerate',
+        model: 'nano-banana',
+        keyId,
+        metadata: { team: 'art' },
+        jobId: id,
+        chatId: null,
+      },
+      { ...shared, kind: 'release', number: 5, credits: 0, quantity: null, unit: null },
+      {
+        ...shared,
+        kind: 'charge',
+        number: 7,
+        type: 'chat',
+        credits: 0.00012,
+        quantity: 154,
+        unit: 'token',
+        inputTokens: 120,
+        outputTokens: 34,
+      },
+      {
+        ...shared,
+        kind: 'refund',
+        number: 8,
+        credits: -1,
+        jobId: id,
+        quantity: null,
+      },
+    ]);
+    const pages: Feed['data'] = [];
+    for (let after = 0; ;) {
+      const page = await read(`?after=${after}&limit=2`);
+      pages.push(...page.data);
+      after = page.nextAfter;
+      if (!page.hasMore) break;
+    }
+    expect(pages).toEqual(all.data);
+    const headers = { authorization: `Bearer ${key}`, accept: 'application/x-ndjson' };
+    const lines = await (await fetch(`${gateway.url}${at}?after=3`, { headers })).text();
+    expect(
+      lines
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line) as object),
+    ).toEqual(all.data.slice(2));
+    expect(await read('?after=8')).toMatchObject({ data: [], hasMore: false, nextAfter: 8 });
+    // Nothing of another organization, also with its numbers.
+    const other = await gateway.newCaller();
+    expect((await read('', other.key)).data).toMatchObject([{ kind: 'grant' }]);
+    const scoped = await gateway.newKey({ scopes: ['chat'] }, key);
+    expect((await gateway.call(at, { key: scoped.key })).status).toBe(403);
+    const asOperator = await gateway.admin<Feed>(
+      `/organizations/${organizationId}/usage-events?after=7`,
+    );
+    expect(asOperator.body.data).toEqual(all.data.slice(4));
+    const positions = await gateway.admin<{ data: object[] }>(
+      `/usage-positions?limit=1&cursor=${organizationId.slice(0, -1)}0`,
+    );
+    expect(positions.status).toBe(200);
+    const listed = await gateway.admin<{ data: object[] }>('/usage-positions?limit=200');
+    expect(listed.body.data).toContainEqual({ organizationId, lastNumber: 8 });
+  });
+
+  it('names the archive instead of leaving out archived events', async () => {
+    const caller = await gateway.newCaller();
+    const { organizationId, key } = caller;
+    await gateway.database.query(
+      `INSERT INTO archive_segment (organization_id, sequence, first_sequence, posted, reserved, reservations, charged, net,
+         storage_key, sha256) VALUES ($1, 1, 1, 100000000, 0, 0, 0, 0, 'archive_1', '')`,
+      [organizationId],
+    );
+    const { status, body } = await gateway.call<Feed>(at, { key });
+    expect([status, body]).toMatchObject([
+      410,
+      { error: 'USAGE_ARCHIVED', archivedThrough: 1, archive: 'archive_1' },
+    ]);
+    expect((await gateway.call<Feed>(`${at}?after=1`, { key })).body.data).toEqual([]);
+    await gateway.database.query('DELETE FROM archive_segment WHERE organization_id = $1', [
+      organizationId,
+    ]);
   });
 });

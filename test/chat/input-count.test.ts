@@ -196,7 +196,7 @@ describe.each([sonnet, audioModel])('any report of usage of $id', (model) => {
   const counted = 500;
   const audioInput = model === audioModel ? 100 : 0;
   const tokens = { input: 2000, audioInput, answers: 1 } as ChatTokens;
-  const price = (usage: TokenUsage) => calculateChatPrice(model, usage, 0.01);
+  const price = (usage: TokenUsage) => calculateChatPrice({ ...model, book: null }, usage, 0.01);
 
   it('is limited number by number, and makes no chat cheaper than if all input were cached', () => {
     fc.assert(

@@ -5,6 +5,7 @@ import { describe, expect, it } from 'vitest';
 import {
   openChatCatalog,
   chatModels,
+  applyBook,
   configureChatModels,
   createChatCatalog,
   getKind,
@@ -117,8 +118,8 @@ describe('chat prices', () => {
     const free = { cachedInputUsdPerMillion: 0, cacheWriteUsdPerMillion: 0 };
     const audio = { ...model('flat').cost, ...free, audioInputUsdPerMillion: 0.5 };
     const base = [model('flat'), model('long', { cost }), model('audio', { cost: audio })];
-    const marked = configureChatModels(base, { models: [], disable: [], priceMarkup: 0.2 });
-    expect(marked.map((row) => row.cost)).toEqual([
+    const book = { kind: 'markup', row: 'price_1', markup: 2000 } as const;
+    expect(base.map((row) => applyBook(row.cost, book, 0.01))).toEqual([
       { inputUsdPerMillion: 0.12, outputUsdPerMillion: 0.84 },
       {
         inputUsdPerMillion: 1.2,
@@ -141,15 +142,15 @@ describe('an operator’s chat models', () => {
 
   it('add to or replace the committed models, at their own prices', () => {
     const own = [model('a', { upstreamModel: 'mine' }), model('acme/x', { provider: 'acme' })];
-    const rows = configureChatModels(base, { models: own, disable: [], priceMarkup: 1 });
+    const rows = configureChatModels(base, { models: own, disable: [] });
     expect(rows.map(({ id }) => id)).toEqual(['b', 'groq/c', 'a', 'acme/x']);
     expect(rows.find(({ id }) => id === 'a')).toEqual(own[0]);
-    expect(rows.find(({ id }) => id === 'b')?.cost.inputUsdPerMillion).toBe(0.2);
+    expect(rows.find(({ id }) => id === 'b')?.cost.inputUsdPerMillion).toBe(0.1);
   });
 
   it('can be disabled by id and by provider', () => {
     const disable = ['a', 'groq/*'];
-    const rows = configureChatModels(base, { models: [], disable, priceMarkup: 0 });
+    const rows = configureChatModels(base, { models: [], disable });
     expect(rows).toEqual([model('b')]);
   });
 });
@@ -158,13 +159,13 @@ describe('CHAT_MODELS_FILE', () => {
   async function open(content: string | undefined) {
     const file = join(newFolder(), 'models.json');
     if (content !== undefined) await writeFile(file, content);
-    return openChatCatalog({ CHAT_MODELS_FILE: file, CHAT_PRICE_MARKUP: 0 });
+    return openChatCatalog({ CHAT_MODELS_FILE: file });
   }
 
   it('is optional', async () => {
-    const catalog = await openChatCatalog({ CHAT_MODELS_FILE: undefined, CHAT_PRICE_MARKUP: 0.25 });
+    const catalog = await openChatCatalog({ CHAT_MODELS_FILE: undefined });
     expect(catalog.find('gpt-4.1').cost.inputUsdPerMillion).toBe(
-      findChatModel('gpt-4.1').cost.inputUsdPerMillion * 1.25,
+      findChatModel('gpt-4.1').cost.inputUsdPerMillion,
     );
   });
 

@@ -103,7 +103,8 @@ it('each model of the catalog reserves by the rule, with and without max_tokens'
     ({ retiresOn = '9999', embedding }) => retiresOn > now && !embedding,
   );
   expect(models.length).toBeGreaterThan(100);
-  for (const model of models) {
+  for (const listed of models) {
+    const model = { ...listed, book: null };
     const priceOf = (outputTokens: number) =>
       calculateChatPrice(model, { inputTokens, outputTokens }, gateway.config.USD_PER_CREDIT);
     const { output, context } = model.limit;

@@ -41,6 +41,14 @@ const notRun: { file: string; begins: string; reason: string }[] = [
     begins: "import { createServer } from 'node:http';",
     reason: 'a server, which does not end; test/docs/webhook-receiver.test.ts runs it',
   },
+  ...[
+    "import { DatabaseSync } from 'node:sqlite'",
+    'import { existsSync, readFileSync, renameSync, writeFileSync }',
+  ].map((begins) => ({
+    file: 'docs/usage-feed.md',
+    begins,
+    reason: 'test/docs/usage-feed.slow.test.ts runs it',
+  })),
   {
     file: 'docs/performance.md',
     begins: 'npm run dev -- bench',

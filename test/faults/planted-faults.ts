@@ -21,7 +21,67 @@ const jobsSql = 'ledger/ledger-jobs.sql';
 const archiveSql = 'ledger/archive.sql';
 const archivedJobs = 'test/journeys/archived-jobs.slow.test.ts';
 
+const priceBook = 'test/journeys/price-book.test.ts';
+const laterPrices = 'test/journeys/later-prices.slow.test.ts';
+
 const money: Fault[] = [
+  {
+    name: 'a chat ignores the price book',
+    file: 'chat/orders.ts',
+    original: "book: prices.find({ model: model.id, use: 'chat' }, 'token'),",
+    planted:
+      'book: prices.atMs < 0 ? prices.find({ model: model.id, use: "chat" }, "token") : null,',
+    tests: [priceBook],
+  },
+  {
+    name: 'a Studio request ignores the price book',
+    file: 'studio/requests/job-submission.ts',
+    original: 'const prices = await services.priceBook.at(organizationId);',
+    planted: 'const prices = await services.priceBook.at(null);',
+    tests: [priceBook],
+  },
+  {
+    name: 'an estimate ignores the price book',
+    file: 'studio/requests/estimates.ts',
+    original: 'await services.priceBook.at(request.caller.organizationId);',
+    planted: 'await services.priceBook.at(null);',
+    tests: [priceBook],
+  },
+  {
+    name: 'a later row changes the price of a waiting item of a bulk job',
+    file: 'studio/bulk/bulk-items.ts',
+    original: 'services.priceBook.at(organizationId, pricedAtMs)',
+    planted: 'services.priceBook.at(organizationId, Date.now() + pricedAtMs * 0)',
+    tests: [laterPrices],
+  },
+  {
+    name: 'a later row changes the price of a step that waits for a decision',
+    file: 'studio/requests/decisions.ts',
+    original: 'services.priceBook.at(job.organizationId, acceptedAtMs)',
+    planted: 'services.priceBook.at(job.organizationId, Date.now() + acceptedAtMs * 0)',
+    tests: [laterPrices],
+  },
+  {
+    name: 'a chat is charged by another row than its reservation',
+    file: 'chat/chat-run.ts',
+    original: 'return listRows([this.#candidate.model.book?.row]);',
+    planted: "return ['price_other'];",
+    tests: [priceBook],
+  },
+  {
+    name: 'a charge by another row than its reservation passes the audit',
+    file: 'ledger/audit.sql',
+    original: "NOT coalesce(s.price_rows, '{}') <@ coalesce(e.price_rows, '{}')",
+    planted: 'false',
+    tests: ['test/ledger/price-book.test.ts'],
+  },
+  {
+    name: 'a charge that is not its price passes the audit',
+    file: 'ledger/audit.sql',
+    original: 'WHEN r.price_rows IS NULL THEN r.charged <> r.cost',
+    planted: 'WHEN r.price_rows IS NULL THEN false',
+    tests: ['test/ledger/price-book.test.ts'],
+  },
   {
     name: 'a segment of the archive may differ from the rows that it replaces',
     file: archiveSql,
@@ -295,15 +355,16 @@ const money: Fault[] = [
   {
     name: 'more units are charged than were requested',
     file: 'domain/job-plan.ts',
-    original: 'Math.min(delivered, call.quantityMax ?? call.quantity)',
-    planted: 'delivered',
+    original: 'Math.min(output.delivered, call.quantityMax ?? call.quantity)',
+    planted: 'output.delivered',
     tests: ['test/providers/call-results.test.ts'],
   },
   {
     name: 'failed calls of a job are charged',
     file: 'domain/job-plan.ts',
-    original: 'const { delivered = 0, discountMicro = 0 }',
-    planted: 'const { delivered = call.quantity, discountMicro = 0 }',
+    original: 'if (!call || output.delivered === 0) return output;',
+    planted:
+      'if (!call) return output; if (output.delivered === 0) output = { ...output, delivered: call.quantity };',
     tests: ['test/providers/call-results.test.ts'],
   },
   {

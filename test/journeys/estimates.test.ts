@@ -14,7 +14,8 @@ import {
   type PriceRuleView,
 } from '../../studio/requests/prices.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
-import type { Capability } from '../../studio/capabilities/capability.ts';
+import { catalogPrices } from '../../ledger/price-book.ts';
+import { useOf, type Capability } from '../../studio/capabilities/capability.ts';
 import { planRequest, priceByInput } from '../harness/capability.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { drawDisc, makeFilm } from '../harness/media.ts';
@@ -241,15 +242,20 @@ function countUnits({ quantity }: PriceRuleView, request: Body, input: typeof fi
   return value.reduce((sum: number, item: Body) => sum + Array.from(String(item[part])).length, 0);
 }
 
+const catalog = () => catalogPrices(gateway.config.USD_PER_CREDIT);
+
 /** Calculates the credits that the plan of a request reserves, with its input as measured. */
 function pricePlan(capability: Capability, body: Body): number {
-  const calls = planRequest(capability, body).calls.map((call) => {
+  const draft = planRequest(capability, body);
+  const calls = draft.calls.map((call) => {
     const { unitPriceUsd: price } = call;
     if (typeof price === 'number') return call;
     const input = 'image' === price.inputs[0]?.medium ? pictureInput : filmInput;
     return { ...call, ...priceByInput(price, input) };
   });
-  return creditsFromMicro(priceCalls(gateway.config, calls).priceMicro);
+  return creditsFromMicro(
+    priceCalls(catalog(), { use: useOf(capability), model: draft.model }, calls).priceMicro,
+  );
 }
 
 // The seed is printed with each failure; SEED=… repeats it.
@@ -263,7 +269,7 @@ const sampleBodies = (path: string, model: PricedModel, numRuns: number): Body[]
 
 describe('an estimate', () => {
   it('is computed by the published rules, for every model', () => {
-    const prices = createPriceList(gateway.config);
+    const prices = createPriceList(catalog());
     expect(prices.map(({ capability }) => `${capability.path}/estimate`).toSorted()).toEqual(
       Object.keys(requiredFields).toSorted(),
     );
@@ -284,7 +290,7 @@ describe('an estimate', () => {
       .toEqual([]);
     const before = await readState();
     const estimated: { path: string; body: Body; credits: number }[] = [];
-    for (const { capability, models } of createPriceList(gateway.config)) {
+    for (const { capability, models } of createPriceList(catalog())) {
       const [model] = models;
       const [body = {}] = model ? sampleBodies(capability.path, model, 1) : [];
       const { path, type } = capability;

@@ -1,17 +1,20 @@
 /**
  * A request has the same price and refusals wherever it stands: sent alone, as a step of a pipeline,
- * as an item of a bulk job, in a pipeline that is an item, and in a step that runs again.
+ * as an item of a bulk job, in a pipeline that is an item, and in a step that runs again. The caller has a
+ * price of its own, so each way must read the price book.
  */
 import { beforeAll, describe, expect, it } from 'vitest';
 import { isRecord } from '../../domain/json.ts';
 import { capabilities } from '../../studio/capabilities/capability-registry.ts';
 import { useOf, type Capability } from '../../studio/capabilities/capability.ts';
-import { useGateway } from '../harness/gateway.ts';
+import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { drawDisc, makeFilm } from '../harness/media.ts';
 import { recordTone } from '../harness/recordings.ts';
 import { uploadFile } from '../harness/uploads.ts';
+import { createPriceCalls, readsPrices } from './price-calls.ts';
 
-const gateway = useGateway({ media: 'full', credits: 1e6, settled: 'last' });
+const gateway = useGateway({ env: readsPrices, media: 'full', credits: 1e6, settled: 'last' });
+const prices = createPriceCalls(gateway);
 
 /** Ways to name an input. Items of bulk jobs take no data URL. */
 const kinds = ['fileId', 'url', 'dataUrl'] as const;
@@ -20,9 +23,13 @@ type Body = Record<string, unknown>;
 const types = { png: 'image/png', mp3: 'audio/mpeg', mp4: 'video/mp4' };
 type Extension = keyof typeof types;
 
+/** Caller without a price of its own. */
+let catalogCaller: TestCaller;
 /** References to an input, by extension and kind. */
 const inputs = new Map<string, string>();
 beforeAll(async () => {
+  catalogCaller = await gateway.newCaller();
+  await prices.add(gateway.caller, { markupPercent: 100 });
   const files: Record<Extension, Uint8Array> = {
     png: await drawDisc(64, 64),
     mp3: await recordTone(3),
@@ -128,6 +135,15 @@ describe.each(cases)('$type by $kind', ({ capability, kind }) => {
     const alone = await post(`${capability.path}/estimate`, body);
     expect(alone.status, JSON.stringify(alone.body)).toBe(200);
     const { credits, maxCredits } = alone.body.data;
+    // A file belongs to its caller.
+    if (kind !== 'fileId') {
+      const { key } = catalogCaller;
+      const listed = await gateway.call<Answer>(`/api/v1${capability.path}/estimate`, {
+        key,
+        body,
+      });
+      expect(credits).toBe(2 * listed.body.data.credits);
+    }
     for (const [name, { path, sent }] of listAllowed(capability, body, kind)) {
       const answer = await post(`${path}/estimate`, sent);
       expect(answer.status, `${name} ${JSON.stringify(answer.body)}`).toBe(200);

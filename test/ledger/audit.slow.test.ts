@@ -85,6 +85,10 @@ const damage: Record<string, string> = {
     'UPDATE budget_spend SET spent = spent + 1',
   'a job or chat is counted in other budgets than those of its API key and end user': `UPDATE reservation
     SET budget_id = 'another'`,
+  'a charge has another price than its reservation': `UPDATE ledger_entry SET price_rows = '{price_1}'
+    WHERE kind = 'charge'`,
+  'a charge differs from its quantity and its price': `UPDATE job
+    SET outputs = jsonb_set(outputs, '{0,line,quantity}', '7') WHERE status = 'completed'`,
   'the status of a job contradicts its reservation': `UPDATE job SET status = 'failed', outputs = NULL, error = '{}'
     WHERE status = 'completed'`,
   'a completed job has no artifact': 'DELETE FROM artifact',

@@ -1,8 +1,9 @@
 /** Comparison of outputs with their plan, and the price of the delivered outputs. */
 import { describe, expect, it } from 'vitest';
-import { findDifferences, unitDiscountMicro } from '../../providers/call-results.ts';
+import { findDifferences, findUnitDiscounts } from '../../providers/call-results.ts';
 import {
-  calculateChargeMicro,
+  addLines,
+  sumLines,
   type JobPlan,
   type OutputSpec,
   type StoredArtifact,
@@ -58,7 +59,7 @@ describe('findDifferences', () => {
   });
 });
 
-describe('unitDiscountMicro', () => {
+describe('findUnitDiscounts', () => {
   it.each<[Partial<StoredArtifact>, number]>([
     [{}, 0],
     [{ hasAudio: false }, 20],
@@ -67,12 +68,12 @@ describe('unitDiscountMicro', () => {
     [{ width: null, height: null }, 0],
     [{ width: 854, height: 480, hasAudio: false }, 45],
   ])('%j → %d', (found, discount) => {
-    expect(unitDiscountMicro(spec, { ...film, ...found })).toBe(discount);
+    expect(findUnitDiscounts(spec, { ...film, ...found }).price).toBe(discount);
   });
 
   it('is 0 if the plan names no cheaper output, like the plans of older jobs', () => {
     const plan: OutputSpec = { medium: 'video', format: null };
-    expect(unitDiscountMicro(plan, { ...film, hasAudio: false })).toBe(0);
+    expect(findUnitDiscounts(plan, { ...film, hasAudio: false })).toEqual({ price: 0, cost: 0 });
   });
 });
 
@@ -82,6 +83,8 @@ const calls = [0, 1].map((index) => ({
   // A provider may hear more seconds of a recording than were measured.
   ...(index === 1 && { quantityMax: 4 }),
   unitPriceMicro: 10,
+  meter: 'second',
+  output: spec,
   inputFrom: null,
 }));
 const plan = { calls } as unknown as JobPlan;
@@ -94,7 +97,7 @@ it.each([
   ['one reports more than was measured', [{ delivered: 2 }, { delivered: 3 }], 50],
   ['one reports more than is possible', [{ delivered: 2 }, { delivered: 1e9 }], 60],
   ['one delivers lower quality', [{ delivered: 2 }, { delivered: 2, discountMicro: 6 }], 34],
-])('calculateChargeMicro when %s', (_when, delivered, expected) => {
+])('the lines of a charge when %s', (_when, delivered, expected) => {
   const outputs = delivered.map((output, callIndex) => ({
     callIndex,
     artifacts: [film],
@@ -102,5 +105,5 @@ it.each([
     error: null,
     ...output,
   }));
-  expect(calculateChargeMicro(plan, outputs)).toBe(expected);
+  expect(sumLines(addLines(plan.calls, outputs)).chargeMicro).toBe(expected);
 });

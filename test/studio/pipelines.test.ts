@@ -5,11 +5,12 @@ import { videoModels } from '../../studio/models/video-models.ts';
 import { pipelines } from '../../studio/pipelines/pipeline-requests.ts';
 import { planOpenPrices } from '../../studio/pipelines/step-prices.ts';
 import { calculateChargeMaxMicro, priceDraft } from '../../studio/requests/planner.ts';
+import { catalogPrices } from '../../ledger/price-book.ts';
 import { planRequest } from '../harness/capability.ts';
 
-const creditPrice = { USD_PER_CREDIT: 0.01 };
+const prices = catalogPrices(0.01);
 const priceSteps = (steps: object[]) =>
-  priceDraft(creditPrice, planOpenPrices(planRequest(pipelines, { steps }), 0.01));
+  priceDraft(prices, pipelines, planOpenPrices(planRequest(pipelines, { steps }), 0.01));
 const result = { $from: 'first' };
 const small = { use: 'image/remove-background', body: { imageUrl: result } };
 const big = (service: string, scaleFactor: number) => ({
@@ -92,7 +93,7 @@ describe('a recording of the caller', () => {
   const price = (steps: object[], more: object = {}) => {
     const draft = planRequest(pipelines, { steps, ...more }).recordings?.complete([measured]);
     if (!draft) throw new Error('the pipeline has no recording');
-    return priceDraft(creditPrice, draft);
+    return priceDraft(prices, pipelines, draft);
   };
   // 13 seconds are measured, and 20,000 bytes can hold 200.
   const [reservedMicro, mostMicro] = [79_430, 1_222_000];

@@ -118,10 +118,10 @@ describe.concurrent('a share link', () => {
   });
 
   it('is made of a completed job of the own organization, twenty of each, once per Idempotency-Key', async () => {
-    const open = await gateway.startImage({ prompt: '[[slow:900s]] a slow kite' });
-    expect(await share(open)).toMatchObject({ status: 409, body: { error: 'JOB_NOT_DONE' } });
-    await gateway.cancel(open);
-    await gateway.untilDone(open);
+    const slow = await gateway.startImage({ prompt: '[[slow:900s]] a slow kite' });
+    expect(await share(slow)).toMatchObject({ status: 409, body: { error: 'JOB_NOT_DONE' } });
+    await gateway.cancel(slow);
+    await gateway.untilDone(slow);
     const failed = await paint({ prompt: '[[fail:422]] a kite' });
     expect(await share(failed)).toMatchObject({ status: 409, body: { error: 'NO_RESULT' } });
     const jobId = await paint();

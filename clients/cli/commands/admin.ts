@@ -10,6 +10,7 @@ import { addJobExplanation } from './admin-job.ts';
 import { addOperatorCommands } from './admin-operators.ts';
 import { addKeyCommands, addOrganizationCommands, addUserCommands } from './admin-organizations.ts';
 import { addLists } from './admin-lists.ts';
+import { addMarginCommand, addPriceCommands } from './admin-prices.ts';
 
 /** Creates the command `studio admin`. */
 export function createAdminCommand(): Command {
@@ -18,6 +19,8 @@ export function createAdminCommand(): Command {
   addUserCommands(admin.command('user').description('manage the users of an organization'));
   addKeyCommands(admin.command('key').description('manage the API keys of a user'));
   addCreditCommands(admin);
+  addPriceCommands(admin.command('prices').description('set what organizations pay'));
+  addMarginCommand(admin);
   addOperatorCommands(admin.command('operator').description('manage operators and their keys'));
   addJobExplanation(admin);
   addAction({

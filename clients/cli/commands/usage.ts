@@ -4,6 +4,7 @@ import { z } from 'zod';
 import { toCell, toCells, fields, type Columns, formatList, formatTable } from '../output.ts';
 import { type FilterOptions, parseNumber, buildFilterQuery, collectPair } from '../fields.ts';
 import { openSession, type Session } from '../session.ts';
+import { addEventCommands } from './usage-events.ts';
 
 const usagePage = z.looseObject({ usage: z.array(fields), nextCursor: z.string().nullable() });
 
@@ -48,7 +49,7 @@ interface UsageOptions extends FilterOptions {
 
 /** Creates the command `studio usage`. */
 export function createUsageCommand(): Command {
-  return new Command('usage')
+  const usage = new Command('usage')
     .description('show the balance, the six-hour usage window and usage records')
     .option(
       '--by <groups>',
@@ -74,6 +75,8 @@ export function createUsageCommand(): Command {
         ? showRecords(session, filter, { limit, cursor })
         : showSums(session, filter, { groupBy: by, ...(booked && { by: 'booked' }) }));
     });
+  addEventCommands(usage);
+  return usage;
 }
 
 async function showRecords(

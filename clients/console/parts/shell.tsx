@@ -44,6 +44,7 @@ export const operatorPages = [
   { name: 'All jobs', path: '/operator/jobs', to: '/operator/jobs' },
   { name: 'Failing webhooks', path: '/operator/webhooks', to: '/operator/webhooks' },
   { name: 'Organizations', path: '/operator/organizations', to: '/operator/organizations' },
+  { name: 'Prices', path: '/operator/prices', to: '/operator/prices' },
   { name: 'Operators', path: '/operator/operators', to: '/operator/operators' },
   { name: 'Actions', path: '/operator/actions', to: '/operator/actions' },
 ] as const;

@@ -323,6 +323,25 @@ describe('studio approve and reject', () => {
   });
 });
 
+describe('studio admin prices and margin', () => {
+  it('add, list and end a row, and show the margin', async () => {
+    const { organizationId } = await gateway.newCaller();
+    const added = await change(`prices add chat --org ${organizationId} --markup 20`);
+    const row = /price_[0-9a-f]{32}/.exec(added.stdout)?.[0] ?? '';
+    expect(added.stdout).toMatch(/^price +\+20 %$/m);
+    const fixed = await change(
+      `prices add seedream --org ${organizationId} --unit image --credits 5`,
+    );
+    expect(fixed.stdout).toMatch(/^price +5 per image$/m);
+    const listed = await admin(`prices list --org ${organizationId}`);
+    expect(listed.stdout).toMatch(new RegExp(`^${row} +${organizationId} +chat +\\+20 % `, 'm'));
+    expect((await change(`prices end ${row}`)).stdout).toMatch(/^until +20/m);
+    expect((await change('prices add nothing --markup 1')).stderr).toContain('what: must be');
+    const margin = await admin('margin --after 2026-01-01 --before 2026-01-02');
+    expect(margin).toMatchObject({ status: 0, stdout: '(none)\n' });
+  });
+});
+
 describe('studio keys and usage', () => {
   it('create, list, rotate and revoke keys', async () => {
     const mine = as(await gateway.newCaller({ credits: 100 }));
@@ -354,6 +373,21 @@ describe('studio keys and usage', () => {
     expect(used.stdout).toMatch(/^available +96\.1$/m);
     expect(used.stdout).toMatch(/^window +3\.9 of 50 used$/m);
     expect(used.stdout).toMatch(/imageGenerate +nano-banana +charged +3\.9 /);
+    const events = await mine('usage events --since 1');
+    expect(
+      events.stdout
+        .split('\n')
+        .filter(Boolean)
+        .map((line) => JSON.parse(line) as object),
+    ).toMatchObject([{ kind: 'charge', credits: 3.9, quantity: 1, unit: 'image' }]);
+    const table = await mine('usage export --focus --from 2026-01-01T00:00:00Z');
+    const [header = '', ...rows] = table.stdout.trim().split('\n');
+    expect(header.split(',').slice(0, 3)).toEqual([
+      'BilledCost',
+      'BillingAccountId',
+      'BillingCurrency',
+    ]);
+    expect(rows).toEqual([expect.stringMatching(/^0\.039,org_[0-9a-f]+,USD,.*,Usage,/)]);
     const json = await mine(`usage --json --limit 5 --key ${caller.keyId}`);
     expect(JSON.parse(json.stdout)).toMatchObject({ credits: 96.1, usage: [{ credits: 3.9 }] });
     expect((await mine('usage --limit 1000')).stderr).toContain('limit: ');

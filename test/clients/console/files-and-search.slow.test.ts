@@ -163,12 +163,12 @@ describeInBrowser('files, comparison and search in the console', () => {
     await page.setViewportSize({ width: 390, height: 844 });
     const menu = page.getByRole('checkbox', { name: 'Menu' });
     const pages = page.getByRole('navigation', { name: 'Pages' });
-    const open = async (name: string) => {
+    const openFromMenu = async (name: string) => {
       await menu.press('Space');
       await pages.getByRole('link', { name }).click();
       await pages.waitFor({ state: 'hidden' });
     };
-    for (const name of ['Jobs', 'Jobs', 'API keys']) await open(name);
+    for (const name of ['Jobs', 'Jobs', 'API keys']) await openFromMenu(name);
     await page.getByRole('button', { name: 'New key' }).click();
     await page.getByRole('dialog').waitFor();
     await page.goBack();

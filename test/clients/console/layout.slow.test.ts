@@ -140,6 +140,7 @@ describeInBrowser('the pages of the console', () => {
     'operator/webhooks',
     'operator/organizations',
     'operator/organizations/:organization',
+    'operator/prices',
     'operator/operators',
     'operator/actions',
     'no-such-page',

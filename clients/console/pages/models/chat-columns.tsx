@@ -3,9 +3,10 @@ import { Link } from 'wouter';
 import type { Schemas } from '../../gateway/client.ts';
 import { compactNumber, Credits } from '../../parts/amounts.tsx';
 import type { Column } from '../../parts/table.tsx';
+import type { ChatPrice } from './chat-models-query.ts';
 
 type Model = Schemas['ListModelsAnswer']['models'][number];
-type Price = Schemas['GetPricingAnswer']['chat'][number];
+type Price = ChatPrice;
 
 /** Chat model and its price. */
 export interface ChatRow {
@@ -16,16 +17,15 @@ export interface ChatRow {
 /** Returns the models whose id or name contains all search terms, with their prices. */
 export function findChatModels(
   models: readonly Model[],
-  prices: readonly Price[],
+  prices: ReadonlyMap<string, Price>,
   terms: readonly string[],
 ): ChatRow[] {
-  const byId = new Map(prices.map((price) => [price.model, price]));
   return models
     .filter(({ id, name }) => {
       const text = `chat ${id} ${name}`.toLowerCase();
       return terms.every((term) => text.includes(term));
     })
-    .map((model) => ({ model, price: byId.get(model.id) }));
+    .map((model) => ({ model, price: prices.get(model.id) }));
 }
 
 const isNumber = true;

@@ -1,6 +1,5 @@
 /** Page of all models with their prices, and a button to try each. */
 import { useQuery } from '@tanstack/react-query';
-import { pricingQuery } from '../../gateway/pricing.ts';
 import { useSessionKey } from '../../gateway/session.ts';
 import { useQueryString } from '../../parts/query-string.ts';
 import { TabButtons, TextField, toOptions } from '../../parts/fields.tsx';
@@ -8,7 +7,7 @@ import { Panel } from '../../parts/panel.tsx';
 import { Empty } from '../../parts/states.tsx';
 import { capabilitiesQuery } from '../playground/capabilities-query.ts';
 import { chatColumns, findChatModels } from './chat-columns.tsx';
-import { chatModelsQuery } from './chat-models-query.ts';
+import { chatModelsQuery, useChatPrices } from './chat-models-query.ts';
 import { findStudioModels, media, studioColumns } from './studio-columns.tsx';
 
 /** Shows the models page. */
@@ -66,8 +65,8 @@ function StudioModels({ terms, medium }: { terms: readonly string[]; medium: str
 function ChatModels({ terms }: { terms: readonly string[] }) {
   const denial = useSessionKey().explainDenial('models:read');
   const { data, error } = useQuery({ ...chatModelsQuery, enabled: denial === null });
-  const { data: pricing } = useQuery(pricingQuery);
-  const rows = data && findChatModels(data.models, pricing?.chat ?? [], terms);
+  const prices = useChatPrices(denial === null);
+  const rows = data && findChatModels(data.models, prices ?? new Map(), terms);
   if (denial) return <Empty title="Chat models">{denial}</Empty>;
   return (
     <Panel

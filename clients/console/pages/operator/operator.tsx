@@ -11,6 +11,7 @@ import { ExplainedJob } from './explained-job.tsx';
 import { FailingWebhooks } from './failing-webhooks.tsx';
 import { Overview } from './overview.tsx';
 import { OperatorJobs } from './operator-jobs.tsx';
+import { Prices } from './prices.tsx';
 
 /** Shows the operator page for the current URL, or the sign-in form. */
 export default function Operator() {
@@ -41,6 +42,7 @@ export default function Operator() {
         <Route path="/operator/organizations/:id">
           {({ id }) => <OneOrganization key={id} organizationId={id} />}
         </Route>
+        <Route path="/operator/prices" component={Prices} />
         <Route path="/operator/operators" component={Operators} />
         <Route path="/operator/actions" component={Actions} />
         <Route>

@@ -3,8 +3,7 @@ import { useQuery } from '@tanstack/react-query';
 import { useId, type ReactNode } from 'react';
 import type { Schemas } from '../../gateway/client.ts';
 import { TextField } from '../../parts/fields.tsx';
-import { chatModelsQuery } from '../models/chat-models-query.ts';
-import { pricingQuery } from '../../gateway/pricing.ts';
+import { chatModelsQuery, useChatPrices } from '../models/chat-models-query.ts';
 import { Credits } from '../../parts/amounts.tsx';
 
 /** Settings as typed. An empty number means the model's default. */
@@ -24,17 +23,14 @@ const defaultPriceMax = 1000;
 /** Returns the chat models, and the ids of those with a moderate price, newest first. */
 export function useChatModels() {
   const { data, isPending } = useQuery(chatModelsQuery);
-  const { data: pricing, isPending: isPricingPending } = useQuery(pricingQuery);
+  const prices = useChatPrices();
   const models = data?.models ?? [];
-  const moderate = new Set(
-    pricing?.chat.filter(({ output }) => output <= defaultPriceMax).map(({ model }) => model),
-  );
   const times = new Map(data?.data.map(({ id, created }) => [id, created]));
   const suggestedIds = models
     .map(({ id }) => id)
-    .filter((id) => moderate.has(id))
+    .filter((id) => (prices?.get(id)?.output ?? Infinity) <= defaultPriceMax)
     .toSorted((one, other) => (times.get(other) ?? 0) - (times.get(one) ?? 0));
-  return { models, suggestedIds, isLoading: isPending || isPricingPending };
+  return { models, suggestedIds, isLoading: isPending || prices === null };
 }
 
 interface SettingsProps {
@@ -152,8 +148,7 @@ function ModelField({ settings: { model }, models, isLoading, choose }: ModelFie
 
 /** Shows the price of a model, after `children`. */
 export function ModelPrice({ model, children }: { model: string; children?: ReactNode }) {
-  const { data } = useQuery(pricingQuery);
-  const price = data?.chat.find((candidate) => candidate.model === model);
+  const price = useChatPrices()?.get(model);
   if (!price) return null;
   return (
     <span className="hint">
