@@ -21,7 +21,7 @@ export const endpointEvent = z
     ...bulkEvents.map((event) => `studio.bulk.${event}` as const),
     ...keysOf(noticeData),
   ])
-  .meta({ id: 'WebhookEventType' });
+  .meta({ id: 'EventType' });
 
 /** Maximum number of endpoints of an organization. */
 export const endpointsMax = 20;

@@ -44,7 +44,9 @@ const eventSchema = z
       description: 'Charged units; null if the units differ, and if nothing was charged.',
     }),
     unit: z.enum([...fixedUnits, 'token']).nullable(),
-    units: z.array(z.object({ unit: z.enum(fixedUnits), quantity: z.number() })),
+    units: z.array(
+      z.object({ unit: z.enum(fixedUnits), quantity: z.number() }).meta({ id: 'DeliveredUnits' }),
+    ),
     inputTokens: z.int().optional(),
     outputTokens: z.int().optional(),
     cachedInputTokens: z.int().optional(),

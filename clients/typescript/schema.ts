@@ -1746,7 +1746,7 @@ export interface components {
             step?: string;
         };
         /** @enum {string} */
-        WebhookEventType: "studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "chat.completed" | "chat.failed" | "chat.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached" | "end_user.limit.near" | "end_user.limit.reached";
+        EventType: "studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "chat.completed" | "chat.failed" | "chat.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached" | "end_user.limit.near" | "end_user.limit.reached";
         /** @description Maximum credits per calendar period in UTC. With `total`, the limit is for the lifetime of the key. */
         KeyLimit: {
             credits: number;
@@ -2510,7 +2510,7 @@ export interface components {
             endpointId: string;
             /** Format: uri */
             url: string;
-            events: components["schemas"]["WebhookEventType"][];
+            events: components["schemas"]["EventType"][];
             description: string;
             paused: boolean;
             /** @description Number of webhooks that were delivered. */
@@ -2716,11 +2716,7 @@ export interface components {
             /** @description Charged units; null if the units differ, and if nothing was charged. */
             quantity: number | null;
             unit: ("image" | "second" | "character" | "request" | "token") | null;
-            units: {
-                /** @enum {string} */
-                unit: "image" | "second" | "character" | "request";
-                quantity: number;
-            }[];
+            units: components["schemas"]["DeliveredUnits"][];
             inputTokens?: number;
             outputTokens?: number;
             cachedInputTokens?: number;
@@ -2739,6 +2735,11 @@ export interface components {
             jobId: string | null;
             chatId: string | null;
             requestId: string | null;
+        };
+        DeliveredUnits: {
+            /** @enum {string} */
+            unit: "image" | "second" | "character" | "request";
+            quantity: number;
         };
         RequestRecord: {
             id: string;
@@ -5819,7 +5820,7 @@ export interface components {
              */
             url: string;
             /** @description Types of the events that are sent. */
-            events: components["schemas"]["WebhookEventType"][];
+            events: components["schemas"]["EventType"][];
             /** @default  */
             description?: string;
             /**
@@ -5835,7 +5836,7 @@ export interface components {
                 endpointId: string;
                 /** Format: uri */
                 url: string;
-                events: components["schemas"]["WebhookEventType"][];
+                events: components["schemas"]["EventType"][];
                 description: string;
                 paused: boolean;
                 /** @description Number of webhooks that were delivered. */
@@ -5869,7 +5870,7 @@ export interface components {
              */
             url?: string;
             /** @description Types of the events that are sent. */
-            events?: components["schemas"]["WebhookEventType"][];
+            events?: components["schemas"]["EventType"][];
             description?: string;
             /** @description True to send nothing. The events wait, and are sent when it is false again. */
             paused?: boolean;

@@ -33,6 +33,7 @@ import {
   time,
   toData,
   toPage,
+  zonedTime,
 } from '../fields.ts';
 
 const path = '/api/admin/v1/prices';
@@ -67,11 +68,11 @@ const rowFields = {
 const rowRequest = z.strictObject({
   ...operatorFields,
   ...rowFields,
-  validFrom: time.optional().meta({
+  validFrom: zonedTime.optional().meta({
     description:
       'Time from which the row is valid; by default as soon as every process knows it (`PRICE_CHANGE_DELAY_MS`).',
   }),
-  validUntil: time.optional(),
+  validUntil: zonedTime.optional(),
 });
 type RowRequest = z.infer<typeof rowRequest>;
 
@@ -230,7 +231,7 @@ const rowEndpoints = defineSection('Prices', {
       params: z.object({ priceRowId: pathId('priceRow') }),
       body: z.strictObject({
         ...operatorFields,
-        at: time.optional().meta({
+        at: zonedTime.optional().meta({
           description: 'Time of the end; by default as soon as every process knows it.',
         }),
       }),

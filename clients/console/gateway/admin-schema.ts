@@ -207,11 +207,7 @@ export interface components {
             /** @description Charged units; null if the units differ, and if nothing was charged. */
             quantity: number | null;
             unit: ("image" | "second" | "character" | "request" | "token") | null;
-            units: {
-                /** @enum {string} */
-                unit: "image" | "second" | "character" | "request";
-                quantity: number;
-            }[];
+            units: components["schemas"]["DeliveredUnits"][];
             inputTokens?: number;
             outputTokens?: number;
             cachedInputTokens?: number;
@@ -230,6 +226,11 @@ export interface components {
             jobId: string | null;
             chatId: string | null;
             requestId: string | null;
+        };
+        DeliveredUnits: {
+            /** @enum {string} */
+            unit: "image" | "second" | "character" | "request";
+            quantity: number;
         };
         /** @description Error: `error` is a machine-readable code, `message` explains it, `details` lists the invalid fields. */
         Error: {

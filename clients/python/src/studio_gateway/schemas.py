@@ -935,36 +935,9 @@ class UsageSummary(TypedDict):
     total: UsageSummaryTotal
 
 
-class UsageEventUnit(TypedDict):
+class DeliveredUnits(TypedDict):
     unit: Literal['image', 'second', 'character', 'request']
     quantity: float
-
-
-class UsageEvent(TypedDict):
-    id: str
-    organizationId: str
-    number: int
-    kind: Literal['charge', 'release', 'refund', 'grant']
-    createdAt: str
-    startedAt: str | None
-    type: str | None
-    model: str | None
-    quantity: float | None
-    unit: Literal['image', 'second', 'character', 'request', 'token'] | None
-    units: list[UsageEventUnit]
-    inputTokens: NotRequired[int]
-    outputTokens: NotRequired[int]
-    cachedInputTokens: NotRequired[int]
-    cacheWriteTokens: NotRequired[int]
-    reasoningTokens: NotRequired[int]
-    credits: float
-    priceRows: list[str]
-    keyId: str | None
-    metadata: dict[str, str]
-    endUser: str | None
-    jobId: str | None
-    chatId: str | None
-    requestId: str | None
 
 
 class RequestRecordError(TypedDict):
@@ -4186,13 +4159,6 @@ class GetUsageAnswer(TypedDict):
     nextCursor: str | None
 
 
-class ListUsageEventsAnswer(TypedDict):
-    success: Literal[True]
-    data: list[UsageEvent]
-    hasMore: bool
-    nextAfter: int
-
-
 class ListRequestsAnswer(TypedDict):
     success: Literal[True]
     data: list[RequestRecord]
@@ -4477,6 +4443,33 @@ class Webhook(TypedDict):
     deliveries: list[WebhookDelivery]
 
 
+class UsageEvent(TypedDict):
+    id: str
+    organizationId: str
+    number: int
+    kind: Literal['charge', 'release', 'refund', 'grant']
+    createdAt: str
+    startedAt: str | None
+    type: str | None
+    model: str | None
+    quantity: float | None
+    unit: Literal['image', 'second', 'character', 'request', 'token'] | None
+    units: list[DeliveredUnits]
+    inputTokens: NotRequired[int]
+    outputTokens: NotRequired[int]
+    cachedInputTokens: NotRequired[int]
+    cacheWriteTokens: NotRequired[int]
+    reasoningTokens: NotRequired[int]
+    credits: float
+    priceRows: list[str]
+    keyId: str | None
+    metadata: dict[str, str]
+    endUser: str | None
+    jobId: str | None
+    chatId: str | None
+    requestId: str | None
+
+
 class JobOutput(TypedDict):
     jobId: str
     keyId: str
@@ -4662,6 +4655,13 @@ class GetJobWebhookAnswer(TypedDict):
 
 class DeleteJobMediaAnswer(GetJobAnswer):
     pass
+
+
+class ListUsageEventsAnswer(TypedDict):
+    success: Literal[True]
+    data: list[UsageEvent]
+    hasMore: bool
+    nextAfter: int
 
 
 class PipelineItem(TypedDict):
