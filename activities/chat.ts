@@ -3,6 +3,7 @@
  * directly, without Temporal (docs/architecture.md). `open` reserves the credits of a chat; its
  * methods `answer` and `stream` settle them. If the process crashes, the sweeper settles its chats.
  */
+import { splitEndUser } from '../domain/end-users.ts';
 import { GatewayError } from '../domain/errors.ts';
 import type { Config } from '../platform/config.ts';
 import type { Logger } from '../platform/logger.ts';
@@ -93,8 +94,9 @@ export function createChat({ config, ledger, logger, telemetry }: ChatDeps) {
       const candidates = draftCandidates(order);
       const { amounts } = candidates;
       const { organizationId, keyId } = order;
+      const { endUser } = splitEndUser(order.metadata);
       return {
-        reserveMicro: await ledger.price({ organizationId, keyId }, amounts),
+        reserveMicro: await ledger.price({ organizationId, keyId, endUser }, amounts),
         reserveMinMicro: amounts.amountMinMicro,
         chargeMaxMicro: calculateChargeMax(candidates, usdPerCredit),
         parts: splitCharge(candidates.findMostExpensive(), usdPerCredit),

@@ -27,6 +27,7 @@ import { createRequestShares } from './middleware/request-shares.ts';
 import { createClaims } from '../ledger/claims.ts';
 import { createAccess } from '../identity/access.ts';
 import { createKeys } from '../identity/keys.ts';
+import { createEndUserLimits } from '../ledger/end-user-limits.ts';
 import { createOperatorFinder } from '../identity/operators.ts';
 import { createKeySessions, createSessions } from '../identity/sessions.ts';
 import { createAdmission } from '../studio/jobs/admission.ts';
@@ -106,6 +107,7 @@ export function compose(deps: AppDeps) {
       publicBaseUrl: publicBaseUrl(config),
     }),
     keys: createKeys(pool, config.KEY_PEPPER),
+    endUserLimits: createEndUserLimits(pool),
     listPrices: createPriceLists(config.USD_PER_CREDIT),
     recipes: createRecipes(pool),
     usageReads: createUsageReads(pool),

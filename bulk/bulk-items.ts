@@ -7,7 +7,8 @@ import { assert, fieldError, GatewayError, prefixError } from '../domain/errors.
 import { asRecord, type JsonObject } from '../domain/json.ts';
 import { webhookEvents } from '../domain/job-contract.ts';
 import type { JobPlan } from '../domain/job-plan.ts';
-import { metadataSchema, parseMetadata } from '../domain/metadata.ts';
+import { splitEndUser } from '../domain/end-users.ts';
+import { parseMetadata } from '../domain/metadata.ts';
 import { parseWith } from '../domain/parsing.ts';
 import { chatUses, checkItemChat, type ItemChatServices } from '../chat/item-chats.ts';
 import { authorize, type RequestCaller } from '../identity/access.ts';
@@ -52,7 +53,7 @@ const use = z.enum(useNames).meta({
 });
 const body = itemBody.meta({
   description:
-    'Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item. A chat may not have `webhookUrl`, `stream`, `background`, `store` or several answers.',
+    'Request body of this endpoint. `async` is not allowed; `webhookUrl`, `metadata` and `endUser` belong to the job of this item. A chat may not have `webhookUrl`, `stream`, `background`, `store` or several answers.',
 });
 
 /** Schema of an item as callers send it. */
@@ -79,7 +80,7 @@ export const storedItem = z.object({
   webhook: z
     .object({ url: z.string(), events: z.array(z.enum(webhookEvents)).optional() })
     .nullable(),
-  metadata: metadataSchema.nullable(),
+  metadata: z.record(z.string(), z.string()).nullable(),
   recipe: z.string().nullable(),
 });
 /** Item as it is stored. `type`: the job type of its capability, or the endpoint of a chat. */
@@ -200,14 +201,14 @@ function parseBody(
   { metadata: shared }: ItemOwner,
   { outbound }: ItemServices,
 ): Pick<StoredItem, 'request' | 'webhook' | 'metadata'> {
-  const { webhookUrl, webhookEvents: events, metadata, ...sent } = fields;
+  const { webhookUrl, webhookEvents: events, metadata, endUser, ...sent } = fields;
   const request = parseWith(capability.request, sent);
   const webhook = parseWebhook({ webhookUrl, webhookEvents: events }, outbound);
-  const own = parseMetadata(metadata);
+  const own = parseMetadata({ metadata, endUser });
   return {
     request,
     webhook: webhook && { url: webhook.url, ...(webhook.events && { events: webhook.events }) },
-    metadata: parseMetadata({ ...shared, ...own }),
+    metadata: parseMetadata(splitEndUser({ ...shared, ...own })),
   };
 }
 

@@ -1,5 +1,6 @@
 /** Renders bulk jobs, their items and results as responses. */
 import { z } from 'zod';
+import { endUserShown, splitEndUser } from '../domain/end-users.ts';
 import { creditsFromMicro } from '../domain/credits.ts';
 import { assert, errorTable } from '../domain/errors.ts';
 import { parseExact } from '../domain/exact-numbers.ts';
@@ -74,6 +75,7 @@ export const bulkSchema = z
       description: 'Expected seconds until the last item ends; null if it is unknown.',
     }),
     metadata: z.record(z.string(), z.string()),
+    endUser: endUserShown,
     recipe: z
       .string()
       .nullable()
@@ -170,7 +172,7 @@ function showBulk(bulk: BulkRecord, publicBaseUrl: string): BulkResource {
     concurrency: bulk.concurrency,
     maxFailedPercent: bulk.maxFailedPercent,
     etaSeconds: estimateSeconds(bulk),
-    metadata: bulk.metadata ?? {},
+    ...splitEndUser(bulk.metadata),
     recipe: bulk.recipe,
     createdAt: isoTime(bulk.createdAtMs),
     completedAt: isoTime(bulk.completedAtMs),

@@ -192,13 +192,13 @@ BEGIN
   may_start := false;
   LOOP
     EXIT WHEN b.waiting = 0 OR b.status <> 'in_progress' AND NOT (b.status = 'paused' AND b.stop_reason <> 'PAUSED');
-    SELECT i.index, i.price, i.chat_min INTO next FROM bulk_item i
+    SELECT i.index, i.price, i.chat_min, i.metadata->>'$endUser' AS end_user INTO next FROM bulk_item i
       WHERE i.bulk_id = b.id AND i.state = 'waiting' ORDER BY i.postponed, i.index LIMIT 1;
     IF b.charged + b.reserved + next.price > b.max_credits THEN
       IF b.running = 0 THEN b.status := 'stopped'; b.stop_reason := 'MAX_CREDITS'; b.resume_at := NULL; END IF;
       EXIT;
     END IF;
-    answer := ledger_probe(b.organization_id, caller->>'keyId', coalesce(next.chat_min, next.price),
+    answer := ledger_probe(b.organization_id, caller->>'keyId', coalesce(next.chat_min, next.price), next.end_user,
       CASE WHEN next.chat_min IS NULL THEN 'studio' ELSE 'chat' END);
     verdict := answer->>'verdict';
     IF verdict = 'reserved' THEN
@@ -213,6 +213,13 @@ BEGIN
     END IF;
     -- Running jobs may return credits when they end; those that await an approval may take days.
     EXIT WHEN b.running > b.awaiting;
+    -- The limit of one end user does not stop the items of others.
+    IF verdict IN ('end_user_limit_exceeded', 'end_user_suspended') THEN
+      b := bulk_fail_items(b, jsonb_build_array(jsonb_build_object('index', next.index, 'error', jsonb_build_object(
+        'code', upper(verdict), 'message', CASE verdict WHEN 'end_user_suspended' THEN 'The end user is suspended.'
+          ELSE 'The remaining limit of the end user is too low for this item.' END))));
+      CONTINUE;
+    END IF;
     b.status := 'paused'; b.stop_reason := upper(verdict);
     b.resume_at := CASE verdict WHEN 'window_exhausted' THEN (answer->>'resetAt')::timestamptz
       WHEN 'key_limit_exceeded' THEN to_timestamp((answer->>'resetsAtMs')::bigint / 1000.0) END;

@@ -2,6 +2,7 @@
 import { z } from 'zod';
 import {
   balance,
+  endUserRejections,
   insufficientCredits,
   itemNotStarted,
   jobsMaxReached,
@@ -42,10 +43,11 @@ export interface ReserveAmounts {
   freeDivisor: number;
 }
 
-/** Organization and API key whose credits are reserved. */
+/** Organization, API key and end user whose credits are reserved. */
 interface Holder {
   organizationId: string;
   keyId: string;
+  endUser: string | null;
 }
 
 /** Reservation for a chat. */
@@ -88,6 +90,7 @@ const chatReserveResult = z.discriminatedUnion('verdict', [
   }),
   insufficientCredits,
   keyLimitExceeded,
+  ...endUserRejections,
   jobsMaxReached,
   z.object({ verdict: z.literal('claim_lost') }),
   itemNotStarted,
@@ -228,11 +231,11 @@ export function createChatLedger(pool: DatabasePool, metrics?: Metrics): ChatLed
         },
         chatReserveResult,
       ),
-    price: ({ organizationId, keyId }, amounts) =>
+    price: ({ organizationId, keyId, endUser }, amounts) =>
       pool.oneFirst(sql.type(priceRow)`
         SELECT coalesce(answer->>'amount', answer->>'required')::bigint AS price
         FROM account a, LATERAL (SELECT (decide_reserve(a, NULL,
-          ${sql.jsonb(toReserveFields(amounts))}, key_budget(${keyId}))).answer) AS decided
+          ${sql.jsonb(toReserveFields(amounts))}, limited_budgets(${organizationId}, ${keyId}, ${endUser}))).answer) AS decided
         WHERE organization_id = ${organizationId}`),
     async settle({ amountMicro, costMicro: cost = null, priceRows = [], servedBy, job, ...rest }) {
       assert(

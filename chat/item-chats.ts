@@ -4,6 +4,7 @@
  */
 import type { z } from 'zod';
 import { fieldError, renameFields } from '../domain/errors.ts';
+import { splitEndUser } from '../domain/end-users.ts';
 import { asRecord, asText, type JsonObject } from '../domain/json.ts';
 import { parseMetadata } from '../domain/metadata.ts';
 import { parseWith } from '../domain/parsing.ts';
@@ -174,8 +175,9 @@ export async function checkItemChat(
   const fields = { ...item.fields };
   checkFields(fields);
   repairAnswers(fields);
-  const { metadata: own, ...parsed } = parseWith(use.request, fields);
-  const metadata = parseMetadata({ ...item.shared, ...own });
+  const { metadata: own, endUserDefault, ...parsed } = parseWith(use.request, fields);
+  const { endUser, metadata: pairs } = splitEndUser({ ...item.shared, ...own });
+  const metadata = parseMetadata({ metadata: pairs, endUser: endUser ?? endUserDefault });
   const request = { ...parsed, metadata };
   const prepared = await prepareItemChat(
     use,

@@ -50,7 +50,7 @@ export const insufficientCredits = z.object({
 });
 
 /**
- * Schema of the budget of an API key. `used` was reserved or charged in the current period, which
+ * Schema of the budget of an API key or an end user. `used` was reserved or charged in the current period, which
  * ends at `resetsAtMs` (null if it never ends).
  */
 export const keyBudget = z.object({
@@ -65,6 +65,20 @@ export const keyLimitExceeded = keyBudget.extend({
   verdict: z.literal('key_limit_exceeded'),
   required: z.number(),
 });
+
+/** Schemas of the rejections of a reservation for an end user, which has limits of its own. */
+export const endUserRejections = [
+  keyBudget.extend({ verdict: z.literal('end_user_limit_exceeded'), required: z.number() }),
+  z.object({ verdict: z.literal('end_user_suspended'), required: z.number() }),
+  z.object({
+    verdict: z.literal('end_user_rate_limited'),
+    /** Requests per minute. */
+    limit: z.number(),
+    /** Time until the end of the minute. */
+    waitMs: z.number(),
+    required: z.number(),
+  }),
+] as const;
 
 /** Schema of a rejection: as many jobs are open as the limit `of` the key or the organization allows. */
 export const jobsMaxReached = z.object({
@@ -88,6 +102,7 @@ export const itemNotStarted = z.object({
 export const rejection = z.discriminatedUnion('verdict', [
   insufficientCredits,
   keyLimitExceeded,
+  ...endUserRejections,
   z.object({
     /** The price exceeds the limit of a whole six-hour window, so that waiting does not help. */
     verdict: z.literal('window_limit_exceeded'),

@@ -28,6 +28,7 @@ const openaiCodes: Partial<Record<ErrorCode, string>> = {
   CONTEXT_LENGTH_EXCEEDED: 'context_length_exceeded',
   INSUFFICIENT_CREDITS: 'insufficient_quota',
   KEY_LIMIT_EXCEEDED: 'insufficient_quota',
+  END_USER_LIMIT_EXCEEDED: 'insufficient_quota',
   Unauthorized: 'invalid_api_key',
   UNKNOWN_MODEL: 'model_not_found',
   'Rate limit exceeded. Please slow down.': 'rate_limit_exceeded',

@@ -29,6 +29,7 @@ export const errorTable = {
   Unauthorized: permanent(401, 'Missing or invalid API key.'),
   FORBIDDEN: permanent(403, 'This key may not use this resource.'),
   ORGANIZATION_SUSPENDED: permanent(403, 'The organization is suspended.'),
+  END_USER_SUSPENDED: permanent(403, 'The end user is suspended.'),
   STORAGE_QUOTA_EXCEEDED: permanent(
     403,
     'The organization has used its whole storage quota (see `storage` in GET /usage).',
@@ -103,6 +104,10 @@ export const errorTable = {
   KEY_LIMIT_EXCEEDED: permanent(
     402,
     'The remaining limit of this key is too low for this request.',
+  ),
+  END_USER_LIMIT_EXCEEDED: permanent(
+    402,
+    'The remaining limit of the end user is too low for this request.',
   ),
   WINDOW_LIMIT_EXCEEDED: permanent(
     402,

@@ -5,6 +5,7 @@
  */
 import { z } from 'zod';
 import { createRecordSchema } from './body-schema.ts';
+import { addEndUser, endUserField } from './end-users.ts';
 import { parseWith } from './parsing.ts';
 
 const pairsMax = 16;
@@ -30,19 +31,28 @@ export const metadataSchema = createRecordSchema(value, {
   nameRule,
 });
 
-const field = z.object({ metadata: metadataSchema.nullish() });
+const fields = z.object({ metadata: metadataSchema.nullish(), endUser: endUserField });
 
-/** Field `metadata` of every Studio request, with its description. */
+/** Fields `metadata` and `endUser` of every Studio request, with their descriptions. */
 export const metadataFields = {
   metadata: metadataSchema.nullish().meta({
     description: `Up to ${pairsMax} name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.`,
     example: { team: 'marketing' },
   }),
+  endUser: endUserField,
 };
 
-/** Parses `metadata`. Returns null if it has no pairs. @throws GatewayError INVALID_REQUEST */
-export function parseMetadata(input: unknown): Record<string, string> | null {
-  return nullIfEmpty(parseWith(field, { metadata: input }).metadata);
+/**
+ * Parses `metadata` and `endUser`. Returns the pairs as they are stored, with that of the end user
+ * (end-users.ts); null if there are none.
+ * @throws GatewayError INVALID_REQUEST
+ */
+export function parseMetadata(input: {
+  metadata?: unknown;
+  endUser?: unknown;
+}): Record<string, string> | null {
+  const { metadata, endUser = null } = parseWith(fields, input);
+  return addEndUser(nullIfEmpty(metadata), endUser);
 }
 
 /** Returns the metadata pairs, or null if there are none. */

@@ -145,8 +145,8 @@ CREATE FUNCTION keep_archived_sums(account_id text, ids text[]) RETURNS void LAN
     ON CONFLICT (organization_id, month) DO UPDATE SET requests = m.requests + excluded.requests, net = m.net + excluded.net,
       input_tokens = m.input_tokens + excluded.input_tokens, output_tokens = m.output_tokens + excluded.output_tokens;
   INSERT INTO archived_spend AS b
-    SELECT budget_id, (created_at AT TIME ZONE 'UTC')::date, sum(coalesce(charged, 0))
-    FROM reservation WHERE id = ANY (ids) AND budget_id IS NOT NULL GROUP BY 1, 2
+    SELECT budget, (created_at AT TIME ZONE 'UTC')::date, sum(coalesce(charged, 0))
+    FROM reservation, unnest(budget_id || further_budgets) AS budget WHERE id = ANY (ids) AND budget_id IS NOT NULL GROUP BY 1, 2
     ON CONFLICT (budget_id, day) DO UPDATE SET spent = b.spent + excluded.spent $$;
 
 -- Deletes rows from before a time that contain no money and that nothing needs any more, at most
@@ -164,11 +164,13 @@ BEGIN
     WHERE n.created_at < before
       AND NOT EXISTS (SELECT FROM webhooks_of(ARRAY[n.id]) AS w WHERE w.state IN ('waiting', 'delivering'))
       -- The notice of a limit is sent once for each period, so it stays as long as its period.
-      AND (n.key_id IS NULL OR EXISTS (SELECT FROM api_key k, budget_period(split_part(n.period, ' ', 2), clock_timestamp()) AS p
-        WHERE k.id = n.key_id AND split_part(n.period, ' ', 1) <> p.starts::text))
+      AND (n.period IS NULL OR EXISTS (SELECT FROM budget_period(split_part(n.period, ' ', 2), clock_timestamp()) AS p
+        WHERE n.period IS NOT NULL AND split_part(n.period, ' ', 1) <> p.starts::text))
     ORDER BY n.id LIMIT rows_max);
   DELETE FROM webhook w USING webhooks_of(ids) AS x WHERE w.subject_id = x.subject_id;
   DELETE FROM account_notice WHERE id = ANY (ids);
+  DELETE FROM end_user_mark WHERE starts < before AND limit_per <> 'total'
+    AND starts <> (budget_period(limit_per, clock_timestamp())).starts;
   deleted := deleted + cardinality(ids);
   ids := ARRAY(SELECT b.id FROM bulk b WHERE b.completed_at < before
     AND NOT EXISTS (SELECT FROM bulk_item i JOIN reservation r ON r.id = i.job_id WHERE i.bulk_id = b.id)

@@ -65,7 +65,7 @@ SET enable_seqscan = off SET enable_mergejoin = off SET enable_nestloop = off SE
 BEGIN
   RETURN QUERY WITH r AS (SELECT * FROM reservation x
       WHERE CASE WHEN ids IS NULL THEN x.id > after AND x.id <= upto ELSE x.id = ANY (ids) END),
-    j AS MATERIALIZED (SELECT x.id, x.organization_id, x.key_id, x.status, x.outputs FROM job x
+    j AS MATERIALIZED (SELECT x.id, x.organization_id, x.key_id, x.status, x.outputs, x.metadata FROM job x
       WHERE CASE WHEN ids IS NULL THEN x.id > after AND x.id <= upto ELSE x.id = ANY (ids) END),
     e AS (SELECT * FROM ledger_entry x WHERE CASE WHEN ids IS NULL
         THEN x.idempotency_key > 'reserve:' || after AND x.idempotency_key <= 'reserve:' || upto
@@ -106,7 +106,8 @@ BEGIN
               OR NOT coalesce(r.price_rows <@ l.price_rows AND r.price_rows @> l.price_rows, r.price_rows IS NULL AND l.price_rows IS NULL)
             WHEN r.price_rows IS NULL THEN r.charged <> r.cost
             ELSE (r.charged = book_price(p, r.cost, NULL, r.input_tokens, r.output_tokens)) IS NOT TRUE END) AS is_mispriced,
-        r.budget_id IS DISTINCT FROM coalesce(k.budget_of, k.id) AND k.id IS NOT NULL AS is_misbudgeted,
+        k.id IS NOT NULL AND (r.budget_id IS DISTINCT FROM coalesce(k.budget_of, k.id) OR r.further_budgets IS DISTINCT FROM
+          further_budgets(r.organization_id, coalesce(j.metadata, r.metadata)->>'$endUser')) AS is_misbudgeted,
         -- A chat job that failed or was canceled is charged for what was delivered.
         CASE r.kind WHEN 'chat' THEN j.status = 'completed' AND r.state <> 'charged' OR (j.status = 'open') <> (r.state = 'reserved')
           ELSE (j.status = 'completed') <> (r.state = 'charged')
@@ -130,7 +131,7 @@ BEGIN
       ('the refunds of a reservation differ from its refund entries', id, is_unrefunded),
       ('a charge has another price than its reservation', id, is_repriced),
       ('a charge differs from its quantity and its price', id, is_mispriced),
-      ('a job or chat is counted in another budget than that of its API key', id, is_misbudgeted),
+      ('a job or chat is counted in other budgets than those of its API key and end user', id, is_misbudgeted),
       ('the status of a job contradicts its reservation', id, is_contradicted)) AS v (finding, subject, is_violated)
     WHERE (is_absent OR is_unreserved OR is_unsettled OR is_unrefunded OR is_repriced OR is_mispriced OR is_misbudgeted OR is_contradicted) AND v.is_violated
   UNION ALL
@@ -178,7 +179,15 @@ BEGIN
   SELECT 'the spending of a budget differs from its reservations and charges', account_id, budget || ' ' || day FROM (
       SELECT k.budget, day, -spent AS spent FROM k JOIN budget_spend b ON b.budget_id = k.id AND day BETWEEN first_day AND last_day
       UNION ALL
+      SELECT b.budget_id, day, -spent FROM budget_spend b WHERE b.budget_id LIKE 'org\_%' AND b.budget_id COLLATE "C" > account_id || '/'
+        AND b.budget_id COLLATE "C" < account_id || '0' AND day BETWEEN first_day AND last_day
+      UNION ALL
       SELECT k.budget, day, spent FROM k JOIN archived_spend b ON b.budget_id = k.id AND day BETWEEN first_day AND last_day
+      UNION ALL
+      SELECT b.budget_id, day, spent FROM archived_spend b WHERE b.budget_id LIKE 'org\_%' AND b.budget_id COLLATE "C" > account_id || '/'
+        AND b.budget_id COLLATE "C" < account_id || '0' AND day BETWEEN first_day AND last_day
+      UNION ALL
+      SELECT end_user_budget(account_id, u.metadata->>'$endUser'), day, spent FROM u WHERE u.metadata ? '$endUser'
       UNION ALL
       SELECT coalesce(k.budget, u.key_id), day, spent FROM u LEFT JOIN k ON k.id = u.key_id) AS spending
     GROUP BY budget, day HAVING sum(spent) <> 0;
@@ -206,7 +215,8 @@ RETURNS TABLE (finding text, organization_id text, subject text) LANGUAGE sql ST
   UNION ALL
   SELECT 'the spending of a budget differs from its reservations and charges', NULL, b.budget_id || ' ' || b.day
     FROM budget_spend b
-    WHERE account_ids IS NULL AND b.spent <> 0 AND NOT EXISTS (SELECT FROM api_key k WHERE k.id = b.budget_id) $$;
+    WHERE account_ids IS NULL AND b.spent <> 0 AND NOT EXISTS (SELECT FROM api_key k WHERE k.id = b.budget_id)
+      AND NOT EXISTS (SELECT FROM account a WHERE b.budget_id LIKE '%/%' AND a.organization_id = split_part(b.budget_id, '/', 1)) $$;
 
 -- Checks that open reservations have an open job, and that none waits too long for the sweeper. If a
 -- reservation is more than 15 minutes overdue, the sweeper is not running.

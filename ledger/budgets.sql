@@ -1,4 +1,4 @@
--- Budgets of API keys. The account of the organization is locked while a budget is checked and
+-- Budgets of API keys and end users. The account of the organization is locked while a budget is checked and
 -- updated, so that parallel requests cannot exceed it. Spending is counted on the UTC day of the
 -- reservation, even if the credits are charged or released on a later day.
 
@@ -11,25 +11,28 @@ LANGUAGE sql IMMUTABLE AS $$
       ELSE date_trunc(per, instant AT TIME ZONE 'UTC') + ('1 ' || per)::interval END::date
 $$;
 
--- Returns {limit, per, used, resetsAtMs} of an API key's budget at the time `instant`; null if the
--- key has no limit. `unwritten` is the spending of earlier operations in the batch, which is not in
--- the table yet.
-CREATE FUNCTION budget_state(holder api_key, instant timestamptz, unwritten budget_spend[]) RETURNS jsonb
-LANGUAGE plpgsql AS $$
+-- Returns {limit, per, used, resetsAtMs} of a budget at the time `instant`; null if it has no
+-- limit. `unwritten` is the spending of earlier operations in the batch, which is not in the table yet.
+CREATE FUNCTION budget_state(budget text, limit_micro bigint, limit_per text, instant timestamptz, unwritten budget_spend[])
+RETURNS jsonb LANGUAGE plpgsql AS $$
 DECLARE period record; used bigint;
 BEGIN
-  IF holder.limit_micro IS NULL THEN RETURN NULL; END IF;
-  period := budget_period(holder.limit_per, instant);
+  IF limit_micro IS NULL THEN RETURN NULL; END IF;
+  period := budget_period(limit_per, instant);
   SELECT coalesce(sum(spent), 0) INTO used FROM (
     SELECT * FROM budget_spend UNION ALL SELECT * FROM unnest(unwritten)) AS s
-    WHERE budget_id = holder.id AND day >= period.starts AND (period.ends IS NULL OR day < period.ends);
-  RETURN jsonb_build_object('limit', holder.limit_micro, 'per', holder.limit_per, 'used', used,
+    WHERE budget_id = budget AND day >= period.starts AND (period.ends IS NULL OR day < period.ends);
+  RETURN jsonb_build_object('limit', limit_micro, 'per', limit_per, 'used', used,
     'resetsAtMs', unix_ms(period.ends::timestamp AT TIME ZONE 'UTC'));
 END $$;
 
+-- Returns the state of the budget of an API key, which the holder of its limits owns.
+CREATE FUNCTION key_budget_state(holder api_key, unwritten budget_spend[]) RETURNS jsonb LANGUAGE sql AS $$
+  SELECT budget_state(holder.id, holder.limit_micro, holder.limit_per, clock_timestamp(), unwritten) $$;
+
 -- Returns the budget from which an API key spends; null if the budget has no limit.
 CREATE FUNCTION key_budget(api_key_id text) RETURNS jsonb LANGUAGE sql AS $$
-  SELECT budget_state(holder, clock_timestamp(), NULL) FROM api_key k
+  SELECT key_budget_state(holder, NULL) FROM api_key k
     JOIN api_key holder ON holder.id = coalesce(k.budget_of, k.id) WHERE k.id = api_key_id
 $$;
 

@@ -22,7 +22,7 @@ export const invariantNames: readonly string[] = [
   'the refunds of a reservation differ from its refund entries',
   'a charge has another price than its reservation',
   'a charge differs from its quantity and its price',
-  'a job or chat is counted in another budget than that of its API key',
+  'a job or chat is counted in other budgets than those of its API key and end user',
   'the status of a job contradicts its reservation',
   'a completed job has no artifact',
   'a job that was not charged has artifacts',

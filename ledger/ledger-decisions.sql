@@ -25,25 +25,32 @@ CREATE FUNCTION ledger_balance(a account) RETURNS json LANGUAGE sql STABLE RETUR
 -- amountMax, freeDivisor, claim?, item?: true for an item of a bulk job, chat}. It reserves `amountMax`, but at most the free credits
 -- divided by `freeDivisor`, so that one chat leaves credits for others, and then at least
 -- `amountExpected`. It never reserves more than the free credits; with less than `amountMin`, it is
--- rejected. Free credits are the available ones that the budget of the key allows to spend.
--- `budget` is the budget of the API key (budgets.sql); null if the key has no limit. `reached_jobs`
--- is the limit of open jobs that is reached; null if there is none.
+-- rejected. Free credits are the available ones that all budgets allow to spend.
+-- `budgets` are the budgets with a limit (budgets.sql); null if there are none. `reached_jobs`
+-- is the limit of open jobs that is reached, and `refusal` the rejection of the end user; null if there is none.
 -- The balance is negative after charges beyond their reservations; then even a price of zero is
 -- rejected.
-CREATE FUNCTION decide_reserve(INOUT a account, INOUT r reservation, operation jsonb, budget jsonb,
-  reached_jobs jsonb DEFAULT NULL, OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
+CREATE FUNCTION decide_reserve(INOUT a account, INOUT r reservation, operation jsonb, budgets jsonb,
+  reached_jobs jsonb DEFAULT NULL, refusal jsonb DEFAULT NULL, OUT answer json, OUT key text, OUT kind text) LANGUAGE plpgsql AS $$
 DECLARE
   decided_at timestamptz := clock_timestamp();
   available bigint := a.posted - a.reserved;
-  key_limit bigint := budget->>'limit';
-  key_used bigint := budget->>'used';
-  free bigint := least(available, key_limit - key_used);
-  price bigint := coalesce((operation->>'amount')::bigint, r.amount,
-    greatest((operation->>'amountMin')::bigint, least((operation->>'amountMax')::bigint, free,
-      greatest((operation->>'amountExpected')::bigint, free / (operation->>'freeDivisor')::bigint))));
+  free bigint := available;
+  price bigint;
+  exceeded jsonb;
   is_studio boolean := operation->>'kind' = 'studio';
   chat jsonb := operation->'chat';
 BEGIN
+  IF budgets IS NOT NULL THEN
+    free := least(free, (SELECT min((b->>'limit')::bigint - (b->>'used')::bigint) FROM jsonb_path_query(budgets, '$[*]') AS b));
+  END IF;
+  price := coalesce((operation->>'amount')::bigint, r.amount,
+    greatest((operation->>'amountMin')::bigint, least((operation->>'amountMax')::bigint, free,
+      greatest((operation->>'amountExpected')::bigint, free / (operation->>'freeDivisor')::bigint))));
+  IF budgets IS NOT NULL THEN
+    exceeded := (SELECT b FROM jsonb_path_query(budgets, '$[*]') AS b
+      WHERE (b->>'limit')::bigint = 0 OR (b->>'used')::bigint + price > (b->>'limit')::bigint LIMIT 1);
+  END IF;
   -- The first Studio reservation after the end of a six-hour window starts the next one. The start
   -- of a window is truncated to milliseconds, because responses show milliseconds.
   IF is_studio AND (decided_at < ledger_window_end(a.window_started_at)) IS NOT TRUE THEN
@@ -60,8 +67,10 @@ BEGIN
       'amount', price, 'createdAt', r.created_at, 'balance', ledger_balance(a));
   ELSIF (operation @? '$.job.plan ? (@.inBulk == true)' OR operation ? 'item') AND NOT bulk_claim(operation->>'id') THEN
     answer := json_build_object('verdict', 'item_not_started', 'required', price);
-  ELSIF key_limit = 0 OR key_used + price > key_limit THEN
-    answer := (budget || jsonb_build_object('verdict', 'key_limit_exceeded', 'required', price))::json;
+  ELSIF refusal IS NOT NULL THEN
+    answer := (refusal || jsonb_build_object('required', price))::json;
+  ELSIF exceeded IS NOT NULL THEN
+    answer := ('{"verdict": "key_limit_exceeded"}' || exceeded || jsonb_build_object('required', price))::json;
   ELSIF available < price THEN
     answer := json_build_object('verdict', 'insufficient_credits', 'required', price,
       'balance', ledger_balance(a));
@@ -200,12 +209,14 @@ BEGIN
   END IF;
 END $$;
 
--- Returns the answer that a reservation of this price would get now (decide_reserve).
-CREATE FUNCTION ledger_probe(organization text, api_key_id text, price bigint, kind text DEFAULT 'studio') RETURNS json
-LANGUAGE sql AS $$
+-- Returns the answer that a reservation of this price, for an end user or none, would get now (decide_reserve).
+CREATE FUNCTION ledger_probe(organization text, api_key_id text, price bigint, end_user text DEFAULT NULL,
+  kind text DEFAULT 'studio') RETURNS json LANGUAGE sql AS $$
   SELECT (decide_reserve(a, NULL::reservation,
-    jsonb_build_object('kind', kind, 'amount', price, 'id', 'probe'), budget_state(holder, clock_timestamp(), NULL),
-    CASE WHEN kind = 'studio' THEN reached_jobs_limit(a, holder, NULL) END)).answer
+    jsonb_build_object('kind', kind, 'amount', price, 'id', 'probe'),
+    limited_budgets(organization, api_key_id, end_user),
+    CASE WHEN kind = 'studio' THEN reached_jobs_limit(a, holder, NULL) END,
+    CASE WHEN (limits_of_end_user(organization, end_user)).suspended THEN '{"verdict": "end_user_suspended"}'::jsonb END)).answer
   FROM account a, api_key k JOIN api_key holder ON holder.id = coalesce(k.budget_of, k.id)
   WHERE a.organization_id = organization AND k.id = api_key_id
 $$;

@@ -14,7 +14,8 @@ DECLARE
   answers json[] := array_fill(NULL::json, ARRAY[jsonb_array_length(operations)]);
   accounts account[]; a account; account_index integer := 0; o record; d record;
   reservations reservation[]; entries ledger_entry[]; spends budget_spend[];
-  budget jsonb; reached_jobs jsonb;
+  budgets jsonb; reached_jobs jsonb; end_user_id text; end_user_limits end_user; further text[]; refusal jsonb;
+  state jsonb; one_spend budget_spend; further_budget text;
 BEGIN
   -- If an account is still locked by another transaction after this timeout, the batch fails with
   -- lock_not_available, and nothing is written.
@@ -46,29 +47,43 @@ BEGIN
       IF a.organization_id = o.organization THEN account_index := account_index + 1;
       ELSE a := NULL; END IF;
     END IF;
-    budget := CASE WHEN (o.limited_key).id IS NOT NULL
-      THEN budget_state(o.limited_key, clock_timestamp(), spends) END;
+    budgets := CASE WHEN (o.limited_key).limit_micro IS NOT NULL
+      THEN jsonb_build_array(key_budget_state(o.limited_key, spends)) END;
+    end_user_id := CASE WHEN o.verb = 'reserve' THEN end_user_of(o.operation) END;
+    further := NULL; refusal := NULL; state := NULL;
+    IF end_user_id IS NOT NULL THEN
+      further := further_budgets(o.organization, end_user_id);
+      end_user_limits := limits_of_end_user(o.organization, end_user_id);
+      state := end_user_budget_state(end_user_limits, further[1], spends);
+      IF state IS NOT NULL THEN budgets := coalesce(budgets, '[]') || state; END IF;
+      refusal := refuse_end_user(end_user_limits, further[1], o.operation, (o.found).id IS NOT NULL);
+    END IF;
     reached_jobs := CASE WHEN o.verb = 'reserve' AND (o.operation->>'kind' = 'studio' OR o.operation ? 'job')
         AND coalesce(a.jobs_max, (o.limited_key).jobs_max) IS NOT NULL
       THEN reached_jobs_limit(a, o.limited_key, reservations) END;
     d := CASE o.verb
-      WHEN 'reserve' THEN decide_reserve(a, o.found, o.operation, budget, reached_jobs)
+      WHEN 'reserve' THEN decide_reserve(a, o.found, o.operation, budgets, reached_jobs, refusal)
       WHEN 'settle' THEN decide_settle(a, o.found, o.operation)
       WHEN 'refund' THEN decide_refund(a, o.found, o.operation)
       WHEN 'grant' THEN decide_grant(a, o.found, o.operation)
     END;
     answers[o.position] := d.answer;
-    IF budget IS NOT NULL AND d.answer->>'verdict' = 'key_limit_exceeded' THEN
+    IF budgets IS NOT NULL AND d.answer->>'verdict' = 'key_limit_exceeded' THEN
       PERFORM record_budget_rejection(o.limited_key);
     END IF;
+    IF state IS NOT NULL THEN PERFORM mark_end_user(o.organization, end_user_id, state, d.answer); END IF;
     IF d.key IS NOT NULL THEN
       entries := entries || ROW(o.organization, a.sequence + 1, d.key, d.kind, (d.r).id,
         (d.a).posted - a.posted, (d.a).reserved - a.reserved, (d.a).posted, (d.a).reserved,
         o.operation->>'actor', o.operation->>'reason', clock_timestamp(), (d.r).price_rows)::ledger_entry;
-      IF o.verb = 'reserve' THEN d.r.budget_id := o.budget_id; END IF;
+      IF o.verb = 'reserve' THEN d.r.budget_id := o.budget_id; d.r.further_budgets := further; END IF;
       IF (d.r).budget_id IS NOT NULL AND d.kind <> 'refund' THEN
-        spends := spends || ROW((d.r).budget_id, ((d.r).created_at AT TIME ZONE 'UTC')::date,
+        one_spend := ROW((d.r).budget_id, ((d.r).created_at AT TIME ZONE 'UTC')::date,
           (d.a).reserved - a.reserved - ((d.a).posted - a.posted))::budget_spend;
+        spends := spends || one_spend;
+        FOREACH further_budget IN ARRAY coalesce((d.r).further_budgets, '{}') LOOP
+          one_spend.budget_id := further_budget; spends := spends || one_spend;
+        END LOOP;
       END IF;
       d.a.sequence := a.sequence + 1;
       a := d.a;

@@ -68,8 +68,8 @@ const jobsRetrySeconds = 5;
 /**
  * Throws the error for a rejected reservation: 402 with the amounts in credits, 429 with the end
  * of the six-hour window (spec §7), or 429 with the number of open jobs.
- * @throws GatewayError INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, WINDOW_LIMIT_EXCEEDED,
- * WINDOW_EXHAUSTED, JOBS_MAX_REACHED, CANCELED
+ * @throws GatewayError INSUFFICIENT_CREDITS, KEY_LIMIT_EXCEEDED, END_USER_LIMIT_EXCEEDED, END_USER_SUSPENDED,
+ * WINDOW_LIMIT_EXCEEDED, WINDOW_EXHAUSTED, JOBS_MAX_REACHED, CANCELED, or too many requests
  */
 export function throwRejection(rejection: Rejection): never {
   const { required: requiredMicro } = rejection;
@@ -79,14 +79,25 @@ export function throwRejection(rejection: Rejection): never {
       const body = toResponse({ requiredMicro, availableMicro, reservedMicro });
       throw new GatewayError('INSUFFICIENT_CREDITS', undefined, { body });
     }
-    case 'key_limit_exceeded': {
+    case 'key_limit_exceeded':
+    case 'end_user_limit_exceeded': {
       const { limit: limitMicro, per, used: usedMicro, resetsAtMs } = rejection;
+      const isKey = rejection.verdict === 'key_limit_exceeded';
       const message =
         limitMicro === 0
-          ? 'The budget of this key is zero: it may not spend any credits.'
+          ? `The budget of this ${isKey ? 'key' : 'end user'} is zero: it may not spend any credits.`
           : undefined;
       const body = toResponse({ requiredMicro, limitMicro, per, usedMicro, resetsAtMs });
-      throw new GatewayError('KEY_LIMIT_EXCEEDED', message, { body });
+      const code = isKey ? 'KEY_LIMIT_EXCEEDED' : 'END_USER_LIMIT_EXCEEDED';
+      throw new GatewayError(code, message, { body });
+    }
+    case 'end_user_suspended':
+      throw new GatewayError('END_USER_SUSPENDED');
+    case 'end_user_rate_limited': {
+      const message = `This end user may make ${rejection.limit} requests per minute.`;
+      throw new GatewayError('Rate limit exceeded. Please slow down.', message, {
+        retryAfterSeconds: Math.max(1, Math.ceil(rejection.waitMs / 1000)),
+      });
     }
     case 'window_limit_exceeded': {
       const body = toResponse({ requiredMicro, limitMicro: rejection.limit });

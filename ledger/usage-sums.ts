@@ -1,14 +1,26 @@
 /**
- * Sums usage by day, month, model, key, type and metadata: closed days from their sums, open ones row
+ * Sums usage by day, month, model, key, type, end user and metadata: closed days from their sums, open ones row
  * by row.
  */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
+import { endUserPair } from '../domain/end-users.ts';
 import type { DatabasePool } from '../platform/database.ts';
 import { usageRecords, type UsageFilter } from './usage-records.ts';
 
 /** Property to group by; `metadata.team` groups by the value of `team` in the metadata. */
-export type UsageGroup = 'day' | 'month' | 'model' | 'key' | 'type' | `metadata.${string}`;
+export type UsageGroup =
+  | 'day'
+  | 'month'
+  | 'model'
+  | 'key'
+  | 'type'
+  | 'endUser'
+  | `metadata.${string}`;
+
+/** Returns whether a group is a part of the metadata, as it is stored. */
+export const isInMetadata = (group: UsageGroup): boolean =>
+  group === 'endUser' || group.startsWith('metadata.');
 
 const sumColumns = z.object({
   requests: z.number(),
@@ -41,6 +53,7 @@ const columnByGroup: Record<Exclude<UsageGroup, `metadata.${string}`>, FragmentS
   model: sql.fragment`model`,
   key: sql.fragment`key_id`,
   type: sql.fragment`type`,
+  endUser: sql.fragment`metadata->>${endUserPair}`,
 };
 
 function groupColumn(group: UsageGroup): FragmentSqlToken {
@@ -160,7 +173,7 @@ export function createUsageSums(pool: DatabasePool) {
       organizationId: string,
       { by, groupBy, limit, ...filter }: UsageSummary,
     ): Promise<readonly UsageSum[]> => {
-      const byMetadata = groupBy.some((group) => group.startsWith('metadata.'));
+      const byMetadata = groupBy.some(isInMetadata);
       const usage =
         by === 'booked'
           ? selectBooked(organizationId, filter)

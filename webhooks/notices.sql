@@ -15,7 +15,7 @@ RETURNS TABLE (key_id text, period text, type text, body jsonb) LANGUAGE sql AS 
   SELECT k.id, due.period, due.type, b.budget || jsonb_build_object('keyId', k.id, 'name', k.name)
   FROM api_key k
     CROSS JOIN LATERAL budget_period(k.limit_per, clock_timestamp()) AS p
-    CROSS JOIN LATERAL (SELECT budget_state(k, clock_timestamp(), NULL) AS budget) AS b
+    CROSS JOIN LATERAL (SELECT key_budget_state(k, NULL) AS budget) AS b
     CROSS JOIN LATERAL (SELECT
       concat_ws(' ', p.starts, k.limit_per, k.limit_micro) AS period,
       CASE WHEN (b.budget->>'used')::bigint >= k.limit_micro OR EXISTS (
@@ -32,13 +32,32 @@ RETURNS TABLE (key_id text, period text, type text, body jsonb) LANGUAGE sql AS 
       AND n.type IN (due.type, 'key.limit.reached'))
 $$;
 
+-- Returns the end users of an organization for whom a notice is due, as `due_limit_notices` does for keys. The
+-- marks of reservations (ledger/end-user-limits.sql) keep the sweeper from reading all end users.
+CREATE FUNCTION due_end_user_notices(of_organization text)
+RETURNS TABLE (end_user text, period text, type text, body jsonb) LANGUAGE sql AS $$
+  SELECT DISTINCT ON (m.end_user, due.period) m.end_user, due.period, due.type, b.budget - 'verdict' || jsonb_build_object('endUser', m.end_user)
+  FROM end_user_mark m
+    CROSS JOIN LATERAL limits_of_end_user(m.organization_id, m.end_user) AS l
+    CROSS JOIN LATERAL budget_period(l.limit_per, clock_timestamp()) AS p
+    CROSS JOIN LATERAL (SELECT end_user_budget_state(l, end_user_budget(m.organization_id, m.end_user), NULL) AS budget) AS b
+    CROSS JOIN LATERAL (SELECT concat_ws(' ', p.starts, l.limit_per, l.limit_micro) AS period,
+      CASE WHEN m.rejected OR (b.budget->>'used')::bigint >= l.limit_micro THEN 'end_user.limit.reached'
+        WHEN (b.budget->>'used')::bigint >= l.limit_micro * 0.8 THEN 'end_user.limit.near' END AS type) AS due
+  WHERE m.organization_id = of_organization AND (m.limit_micro, m.limit_per, m.starts) = (l.limit_micro, l.limit_per, p.starts)
+    AND due.type IS NOT NULL
+    AND NOT EXISTS (SELECT FROM account_notice n WHERE n.organization_id = of_organization AND n.end_user = m.end_user
+      AND n.period = due.period AND n.type IN (due.type, 'end_user.limit.reached'))
+  ORDER BY m.end_user, due.period, due.type DESC
+$$;
+
 -- Creates the due account notices with their webhooks; the relay starts the deliveries. A balance
 -- notice is due when the balance falls to the threshold, and is not repeated until the balance has
 -- been above it. Reservations of running jobs are not deducted, because failed jobs would make the
 -- balance fall and rise again. A lock allows only one execution at a time, because a second, slower
 -- execution would write outdated balances.
 CREATE FUNCTION make_account_notices() RETURNS void LANGUAGE plpgsql AS $$
-DECLARE types text[] := '{account.balance.low,key.limit.near,key.limit.reached}';
+DECLARE types text[] := '{account.balance.low,key.limit.near,key.limit.reached,end_user.limit.near,end_user.limit.reached}';
 BEGIN
   IF NOT pg_try_advisory_xact_lock(hashtext('make_account_notices')) THEN RETURN; END IF;
   WITH address AS (
@@ -55,18 +74,19 @@ BEGIN
         WHERE x.organization_id = t.organization_id AND 'account.balance.low' = ANY (x.events))
     RETURNING t.organization_id, t.balance_is_low, a.posted, t.low_balance_micro),
   due AS (
-    SELECT organization_id, NULL AS key_id, NULL AS period, 'account.balance.low' AS type,
+    SELECT organization_id, NULL AS key_id, NULL AS end_user, NULL AS period, 'account.balance.low' AS type,
       jsonb_build_object('total', posted, 'threshold', low_balance_micro) AS body
     FROM turned WHERE balance_is_low
     UNION ALL
-    SELECT o.organization_id, l.key_id, l.period, l.type, l.body
+    SELECT o.organization_id, l.key_id, l.end_user, l.period, l.type, l.body
     FROM (SELECT DISTINCT organization_id FROM address) AS o
-      CROSS JOIN LATERAL due_limit_notices(o.organization_id) AS l
+      CROSS JOIN LATERAL (SELECT key_id, NULL AS end_user, period, type, body FROM due_limit_notices(o.organization_id)
+        UNION ALL SELECT NULL, end_user, period, type, body FROM due_end_user_notices(o.organization_id)) AS l
     WHERE EXISTS (SELECT FROM address x WHERE x.organization_id = o.organization_id AND l.type = ANY (x.events))),
   made AS (
-    INSERT INTO account_notice (id, organization_id, type, body, key_id, period)
+    INSERT INTO account_notice (id, organization_id, type, body, key_id, end_user, period)
     SELECT 'ntc_' || replace(gen_random_uuid()::text, '-', ''), organization_id, type, body, key_id,
-      period FROM due
+      end_user, period FROM due
     ON CONFLICT DO NOTHING RETURNING id, organization_id, type)
   INSERT INTO webhook (subject_id, organization_id, url, endpoint_id, state, next_attempt_at, overdue_at)
     SELECT m.id || x.suffix, m.organization_id, x.url, x.endpoint_id, 'delivering', clock_timestamp(), clock_timestamp()

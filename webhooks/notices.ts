@@ -1,6 +1,6 @@
 /**
  * Account notices, which inform an organization that its balance is low, or that the limit of a key
- * is near or reached. The sweeper creates them (webhooks/notices.sql), and they are delivered like
+ * or an end user is near or reached. The sweeper creates them (webhooks/notices.sql), and they are delivered like
  * the webhooks of jobs.
  */
 import { sql } from 'slonik';
@@ -24,6 +24,11 @@ const limitData = z
   })
   .meta({ title: 'KeyLimitNoticeData' });
 
+const endUserLimitData = limitData
+  .omit({ keyId: true, name: true })
+  .extend({ endUser: z.string().meta({ description: 'End user whose limit is near or reached.' }) })
+  .meta({ id: 'EndUserLimitNotice' });
+
 /** Schemas of the `data` of account notices, by type. Amounts are in credits. */
 export const noticeData = {
   'account.balance.low': z
@@ -37,6 +42,8 @@ export const noticeData = {
     .meta({ title: 'BalanceNoticeData' }),
   'key.limit.near': limitData,
   'key.limit.reached': limitData,
+  'end_user.limit.near': endUserLimitData,
+  'end_user.limit.reached': endUserLimitData,
 } as const;
 
 type NoticeData = z.infer<(typeof noticeData)[keyof typeof noticeData]>;
@@ -67,6 +74,7 @@ export type AccountNoticeTarget = z.infer<typeof target>;
 
 const balanceBody = z.object({ total: z.number(), threshold: z.number() });
 const limitBody = keyBudget.extend({ keyId: z.string(), name: z.string() });
+const endUserLimitBody = keyBudget.extend({ endUser: z.string() });
 const storedFields = { id: z.string(), createdAtMs: z.number() };
 const row = z.discriminatedUnion('type', [
   z.object({ ...storedFields, type: z.literal('account.balance.low'), body: balanceBody }),
@@ -74,6 +82,11 @@ const row = z.discriminatedUnion('type', [
     ...storedFields,
     type: z.enum(['key.limit.near', 'key.limit.reached']),
     body: limitBody,
+  }),
+  z.object({
+    ...storedFields,
+    type: z.enum(['end_user.limit.near', 'end_user.limit.reached']),
+    body: endUserLimitBody,
   }),
 ]);
 const noticeColumns = sql.fragment`n.id, n.type, n.body, n.created_at AS "createdAtMs"`;
@@ -145,11 +158,10 @@ function toNotice({ id: noticeId, createdAtMs, ...notice }: z.infer<typeof row>)
     };
     return { type, createdAtMs, data };
   }
-  const { keyId, name, limit, per, used, resetsAtMs } = notice.body;
+  const { limit, per, used, resetsAtMs, ...subject } = notice.body;
   const data = {
     noticeId,
-    keyId,
-    name,
+    ...subject,
     limit: creditsFromMicro(limit),
     per,
     used: creditsFromMicro(used),

@@ -5,7 +5,7 @@
 import { z } from 'zod';
 import { noticeData, type AccountNotices } from '../../webhooks/notices.ts';
 import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
-import { toResponse } from '../../domain/json.ts';
+import { keysOf, toResponse } from '../../domain/json.ts';
 import { parseWebhookUrl, webhookUrlLengthMax } from '../../studio/requests/webhook-fields.ts';
 import { listedWebhook } from './caller-webhooks.ts';
 import { time } from './fields.ts';
@@ -24,9 +24,13 @@ const noticeSettings = z.object({
       listedWebhook
         .pick({ state: true, attempts: true, lastStatus: true, lastError: true })
         .extend({
-          type: z.enum(['account.balance.low', 'key.limit.near', 'key.limit.reached']),
+          type: z.enum(keysOf(noticeData)),
           createdAt: time,
-          data: z.union([noticeData['account.balance.low'], noticeData['key.limit.near']]),
+          data: z.union([
+            noticeData['account.balance.low'],
+            noticeData['key.limit.near'],
+            noticeData['end_user.limit.near'],
+          ]),
         }),
     )
     .meta({ description: 'The latest 20 notices, newest first, with the state of each delivery.' }),
@@ -72,7 +76,7 @@ export const noticeEndpoints = defineSection('Webhooks', {
     summary: 'Set the URL and the low balance for account notices',
     description:
       'A low-balance notice is sent when the balance falls to `lowBalanceCredits`. Another one is sent only after the balance has been above that value. ' +
-      'In each period of a key limit, one notice is sent when 80 % of the limit is used, and one when the limit is reached.',
+      'In each period of a limit of a key or an end user, one notice is sent when 80 % of the limit is used, and one when the limit is reached.',
     request: {
       body: z.strictObject({
         url: z.string().max(webhookUrlLengthMax).nullable().meta({

@@ -173,7 +173,11 @@ export const bulkJobs = defineSection('Bulk jobs', {
     scope: 'bulk:*',
     summary: 'Start a bulk job: up to 10,000 requests with a budget',
     description: `All items are checked and priced first; with any invalid item, nothing is started. Credits are reserved only for running items. ${bodyDescription}`,
-    request: { headers: idempotencyHeader, query: z.strictObject({}), content },
+    request: {
+      headers: idempotencyHeader,
+      query: z.strictObject({}),
+      content,
+    },
     response: z.unknown(),
     responses: {
       202: {

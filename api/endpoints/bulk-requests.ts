@@ -21,7 +21,8 @@ import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
 import { readJson } from '../http/json-body.ts';
 import { isJsonLines, readJsonLines, type JsonLine } from '../http/json-lines.ts';
-import { parseIdempotencyKey } from '../http/request-headers.ts';
+import { splitEndUser } from '../../domain/end-users.ts';
+import { completeEndUser, parseIdempotencyKey } from '../http/request-headers.ts';
 import { closedSignal, countBytes } from '../middleware/request-shares.ts';
 
 /** Maximum size of a JSON body in bytes, and of its values. Larger ones are sent as NDJSON. */
@@ -140,17 +141,21 @@ function buildSubmission(
   }
   const { caller } = ctx.state;
   const { defaults = {} } = options;
+  const metadata = completeEndUser(ctx, parseMetadata(options));
+  const { endUser } = splitEndUser(metadata);
   // Items that name a recipe contain it by now.
   const { recipe: _, ...body } = defaults.body ?? {};
   return {
     caller,
     requestId: ctx.state.requestId,
     idempotencyKey: parseIdempotencyKey(ctx),
-    options:
-      defaults.body?.['recipe'] === undefined
-        ? options
-        : { ...options, defaults: { ...defaults, body } },
-    metadata: parseMetadata(options.metadata),
+    options: {
+      ...options,
+      // The Idempotency-Key identifies the end user too.
+      ...(endUser !== null && { endUser }),
+      ...(defaults.body?.['recipe'] !== undefined && { defaults: { ...defaults, body } }),
+    },
+    metadata,
     webhookUrl: parseWebhookUrl(options.webhookUrl, outbound),
     recipe,
     items: completeItems(items, { defaults, recipe }, recipes.completeMany(caller.organizationId)),

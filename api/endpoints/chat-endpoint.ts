@@ -6,7 +6,8 @@ import { startChatJob } from './chat-job-submission.ts';
 import { sendBackgroundResponse } from './openai/stored-responses.ts';
 import type { Presentation } from '../../chat/formats/completions-answer.ts';
 import { exactFields, repairAnswers, type ChatRequest } from '../../chat/formats/chat-fields.ts';
-import { idempotencyHeader } from '../http/request-headers.ts';
+import { completeEndUser, idempotencyHeader } from '../http/request-headers.ts';
+import type { Context } from '../context.ts';
 import type { EndpointDescription } from './description.ts';
 import { defineEndpoint, rawResponse, type Endpoint } from './endpoint.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
@@ -68,6 +69,11 @@ interface ChatEndpoint extends Pick<
   rename?: (path: string) => string;
 }
 
+/** Adds the end user of the header to a request. @throws GatewayError CONFLICTING_FIELDS */
+function identify(ctx: Context, { endUserDefault, ...request }: ChatRequest): ChatRequest {
+  return { ...request, metadata: completeEndUser(ctx, request.metadata, endUserDefault) };
+}
+
 /** Declares a chat endpoint. */
 export function defineChatEndpoint({
   path,
@@ -113,6 +119,8 @@ export function defineChatEndpoint({
       'CONTENT_POLICY',
       'INSUFFICIENT_CREDITS',
       'KEY_LIMIT_EXCEEDED',
+      'END_USER_LIMIT_EXCEEDED',
+      'END_USER_SUSPENDED',
       'ANSWER_NOT_KEPT',
       'PROVIDER_ERROR',
       'DEADLINE_EXCEEDED',
@@ -121,8 +129,9 @@ export function defineChatEndpoint({
         ? (['JOBS_MAX_REACHED', 'STORAGE_QUOTA_EXCEEDED', 'JOB_NOT_FOUND', 'JOB_ARCHIVED'] as const)
         : []),
     ],
-    async handle(call, services) {
-      const { ctx, body: chat } = call;
+    async handle({ ctx, body: sent }, services) {
+      const chat = identify(ctx, sent);
+      const call = { ctx, body: chat };
       if (!chat.background || !format)
         return answerChat(call, { presentation: presentation(), rename }, services);
       const job = await startChatJob(call, { format, rename }, services);
@@ -178,7 +187,8 @@ export const defineEstimateEndpoint = ({
     },
     response: dataSchema(chatEstimate),
     errors: chatRequestErrors,
-    async handle({ ctx, body: request }, services) {
+    async handle({ ctx, body: sent }, services) {
+      const request = identify(ctx, sent);
       const { caller, requestId } = ctx.state;
       const order = await buildOrder({ caller, requestId, request }, services);
       const estimate = await services.chat.estimate(order);

@@ -5,6 +5,7 @@ import type { RecordFilter } from '../../platform/record-lists.ts';
 import { idPattern, type IdKind } from '../../domain/ids.ts';
 import { responseName, type ResponseName } from '../../domain/json.ts';
 import { plainTextSchema } from '../../identity/keys.ts';
+import { addEndUser, endUserSchema } from '../../domain/end-users.ts';
 import { metadataFilter } from '../../domain/metadata.ts';
 
 const kindNames: Partial<Record<IdKind, string>> = {
@@ -187,6 +188,7 @@ export const recordFilter = {
   after: filterTime.meta({ description: 'Return only items created strictly after this time.' }),
   before: filterTime.meta({ description: 'Return only items created before this time.' }),
   metadata: metadataFilter,
+  endUser: endUserSchema.optional().meta({ description: 'Return only items of this end user.' }),
 };
 
 /** Schema of a job type in a query. */
@@ -208,12 +210,13 @@ export function toRecordFilter({
   after,
   before,
   metadata,
+  endUser,
 }: z.infer<typeof filter>): RecordFilter {
   const afterMs = parseMs(after);
   return {
     model,
     keyId,
-    metadata,
+    metadata: addEndUser(metadata ?? null, endUser ?? null) ?? undefined,
     afterMs: afterMs === undefined ? undefined : afterMs + 1,
     beforeMs: parseMs(before),
   };

@@ -3,6 +3,7 @@ import { operators } from './admin/admin-operators.ts';
 import { credits } from './admin/admin-credits.ts';
 import { explainedBulks } from './admin/admin-bulks.ts';
 import { actionRunEndpoints } from './admin/admin-action-runs.ts';
+import { endUserSettings } from './end-user-settings.ts';
 import { docs, operatorsDocs } from './docs.ts';
 import { jobActionEndpoints } from './admin/admin-job-actions.ts';
 import { jobExplanation } from './admin/admin-job-explanation.ts';
@@ -75,6 +76,7 @@ export const endpoints: readonly Endpoint[] = [
   ...storedFiles,
   ...apiKeys,
   ...ownKey,
+  ...endUserSettings,
   ...sessionEndpoints,
   ...usage,
   ...usageSummary,

@@ -51,8 +51,8 @@ function checkBody(use: string, body: JsonObject): void {
   const own = ownFields.filter((name) => Object.hasOwn(body, name));
   if (own.length > 0)
     throw fieldsError('INVALID_REQUEST', own, 'must be absent: it is a field of one request');
-  const { metadata, ...fields } = body;
-  parseMetadata(metadata);
+  const { metadata, endUser, ...fields } = body;
+  parseMetadata({ metadata, endUser });
   parsePresent(findByUse(jobKinds, use)?.request ?? bulkBody, fields);
 }
 

@@ -1,5 +1,6 @@
 /** GET /api/v1/requests: lists chats, embeddings and rejected requests (docs/usage.md). */
 import { z } from 'zod';
+import { endUserShown, splitEndUser } from '../../domain/end-users.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { errorTable, GatewayError, type ErrorCode } from '../../domain/errors.ts';
 import { idPattern, isId } from '../../domain/ids.ts';
@@ -52,6 +53,7 @@ const requestSchema = z
     keyId: z.string(),
     requestId: z.string().nullable(),
     metadata: z.record(z.string(), z.string()).meta({ description: '`metadata` of the request.' }),
+    endUser: endUserShown,
     createdAt: time,
   })
   .meta({ id: 'RequestRecord' });
@@ -140,7 +142,7 @@ function formatRequest(record: RequestRecord): z.infer<typeof requestSchema> {
     ...rest,
     credits: creditsFromMicro(creditsMicro),
     error: code === null ? null : { code, message: describe(code), status: errorStatus, field },
-    metadata: record.metadata ?? {},
+    ...splitEndUser(record.metadata),
     createdAt: isoTime(createdAtMs),
   };
 }

@@ -232,11 +232,11 @@ export async function readRequest(
     useOf(capability),
     await readJson(ctx, { bytesMax: dataUrlBodyBytesMax }),
   );
-  const { webhookUrl, webhookEvents, metadata: pairs, ...sent } = body;
+  const { webhookUrl, webhookEvents, metadata: pairs, endUser, ...sent } = body;
   const { fields, store } = await receiveDataUrls(ctx, sent, deps);
   const request = parseWith(capability.request, fields);
   const webhook = parseWebhook({ webhookUrl, webhookEvents }, deps.outbound);
-  const metadata = parseMetadata(pairs);
+  const metadata = parseMetadata({ metadata: pairs, endUser });
   const storeFiles = store && (async () => ({ request: await store(request) }));
   return { request, webhook, metadata, recipe, ...(storeFiles && { storeFiles }) };
 }
@@ -246,10 +246,10 @@ export async function readResume(
   ctx: Context,
   { outbound }: Pick<ReadingDeps, 'outbound'>,
 ): Promise<{ resume: ResumeRequest; options: Pick<ParsedRequest, 'webhook' | 'metadata'> }> {
-  const { webhookUrl, webhookEvents, metadata, ...fields } = await readJson(ctx);
+  const { webhookUrl, webhookEvents, metadata, endUser, ...fields } = await readJson(ctx);
   const resume = parseWith(resumeRequest, fields);
   const webhook = parseWebhook({ webhookUrl, webhookEvents }, outbound);
-  return { resume, options: { webhook, metadata: parseMetadata(metadata) } };
+  return { resume, options: { webhook, metadata: parseMetadata({ metadata, endUser }) } };
 }
 
 async function readForm(
@@ -266,9 +266,10 @@ async function readForm(
   const [file] = files;
   const { organizationId } = ctx.state.caller;
   const { body: texts, recipe } = await recipes.complete(organizationId, useOf(capability), sent);
-  const { async: isAsync, webhookUrl, webhookEvents: events, metadata: pairs, ...fields } = texts;
+  const { async: isAsync, webhookUrl, webhookEvents: events, ...tagged } = texts;
+  const { metadata: pairs, endUser, ...fields } = tagged;
   const webhook = parseWebhook({ webhookUrl, webhookEvents: parseJsonOrText(events) }, outbound);
-  const metadata = parseMetadata(parseJsonOrText(pairs));
+  const metadata = parseMetadata({ metadata: parseJsonOrText(pairs), endUser });
   const fieldsWithAsync = {
     ...fields,
     ...(isAsync !== undefined && { async: parseBooleanText(isAsync) }),

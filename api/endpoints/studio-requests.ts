@@ -11,7 +11,11 @@ import type { Estimate } from '../../studio/requests/prices.ts';
 import type { StudioRequest } from '../../studio/requests/request-draft.ts';
 import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
-import { parseIdempotencyKey, parsePreferredWaitMs } from '../http/request-headers.ts';
+import {
+  completeEndUser,
+  parseIdempotencyKey,
+  parsePreferredWaitMs,
+} from '../http/request-headers.ts';
 import { closedSignal, countBytes } from '../middleware/request-shares.ts';
 import { createFileList, readRequest, type RequestBodyReader } from './studio-body.ts';
 
@@ -31,10 +35,12 @@ async function read(
   { capability, readBody = readRequest }: RequestOptions,
   services: Composition & FileList,
 ): Promise<StudioRequest> {
+  const { endUserDefault, ...parsedRequest } = await readBody(ctx, capability, services);
+  const metadata = completeEndUser(ctx, parsedRequest.metadata, endUserDefault);
   return {
     caller: ctx.state.caller,
     capability,
-    parsedRequest: await readBody(ctx, capability, services),
+    parsedRequest: { ...parsedRequest, metadata },
     countCopied: (bytes) => countBytes(ctx, { kind: 'spool', bytes }),
   };
 }

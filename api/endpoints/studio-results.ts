@@ -23,6 +23,8 @@ export const studioErrors: readonly ErrorCode[] = [
   'MEDIA_DELETED',
   'CANCELED',
   'KEY_LIMIT_EXCEEDED',
+  'END_USER_LIMIT_EXCEEDED',
+  'END_USER_SUSPENDED',
   'WINDOW_LIMIT_EXCEEDED',
   'WINDOW_EXHAUSTED',
   'JOBS_MAX_REACHED',

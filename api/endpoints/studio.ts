@@ -9,6 +9,7 @@ import { resumePipeline, resumeRequest } from '../../studio/pipelines/resume.ts'
 import type { Composition } from '../composition.ts';
 import { readResume } from './studio-body.ts';
 import { findJob, jobPath, jobRequest } from './studio-jobs.ts';
+import { splitEndUser } from '../../domain/end-users.ts';
 import { metadataFields } from '../../domain/metadata.ts';
 import { estimateBody, submitRequest, type RequestOptions } from './studio-requests.ts';
 import { estimateSchema } from '../../studio/requests/prices.ts';
@@ -147,6 +148,7 @@ export const resumePipelines = defineSection('Studio: pipelines', {
       );
       const readBody = (): ParsedRequest => ({
         ...parsed.options,
+        endUserDefault: splitEndUser(parent.metadata).endUser,
         request,
         async storeFiles() {
           await checkFiles();
@@ -178,6 +180,7 @@ function describeBody(capability: Capability) {
       .string()
       .optional()
       .meta({ description: 'Same value as in the JSON body, encoded as JSON.' }),
+    endUser: metadataFields.endUser,
     ...recipeFields,
   });
   return { 'application/json': json, 'multipart/form-data': { schema: form } };

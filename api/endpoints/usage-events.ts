@@ -3,6 +3,7 @@
  * organization, each once and in a fixed order, as JSON or NDJSON.
  */
 import { z } from 'zod';
+import { endUserShown, splitEndUser } from '../../domain/end-users.ts';
 import { fixedUnits } from '../../domain/book-price.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { formatJsonLine } from '../../domain/event-lines.ts';
@@ -60,6 +61,7 @@ const eventSchema = z
     }),
     keyId: z.string().nullable(),
     metadata: z.record(z.string(), z.string()),
+    endUser: endUserShown,
     jobId: z.string().nullable(),
     chatId: z.string().nullable(),
     requestId: z.string().nullable(),
@@ -94,7 +96,7 @@ function formatEvent(organizationId: string, event: UsageEvent): z.infer<typeof 
     credits,
     priceRows: event.priceRows ?? [],
     keyId: event.keyId,
-    metadata: event.metadata ?? {},
+    ...splitEndUser(event.metadata),
     jobId: subjectId?.startsWith('job_') ? subjectId : null,
     chatId: subjectId?.startsWith('chat_') ? subjectId : null,
     requestId: event.requestId,

@@ -1,9 +1,9 @@
 /**
- * GET /api/v1/usage/summary: sums up usage by day, month, model, key, type and metadata, as JSON or CSV.
+ * GET /api/v1/usage/summary: sums up usage by day, month, model, key, type, end user and metadata, as JSON or CSV.
  */
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
-import type { UsageGroup, UsageSum } from '../../ledger/usage-sums.ts';
+import { isInMetadata, type UsageGroup, type UsageSum } from '../../ledger/usage-sums.ts';
 import { fieldError, type GatewayError } from '../../domain/errors.ts';
 import { isoTime, toResponse } from '../../domain/json.ts';
 import { isMetadataName } from '../../domain/metadata.ts';
@@ -20,7 +20,7 @@ const defaultDays = 30;
 const daysMax = 366;
 const rowsMax = 10_000;
 const groupsMax = 5;
-const groupNames = ['day', 'month', 'model', 'key', 'type'] as const;
+const groupNames = ['day', 'month', 'model', 'key', 'type', 'endUser'] as const;
 const groupRule = `must be a comma-separated list of at most ${groupsMax} different names: ${groupNames.join(', ')} or metadata.<name>`;
 
 const groupBy = z
@@ -40,12 +40,12 @@ function isGroup(name: string): name is UsageGroup {
 const query = z.strictObject({
   groupBy: groupBy.prefault('day').meta({
     description:
-      'Up to 5 comma-separated names: `day` (UTC), `month` (UTC), `model`, `key`, `type` or `metadata.<name>`.',
+      'Up to 5 comma-separated names: `day` (UTC), `month` (UTC), `model`, `key`, `type`, `endUser` or `metadata.<name>`.',
     example: 'day,model,metadata.team',
   }),
   by: z.enum(['created', 'booked']).default('created').meta({
     description:
-      'Time at which an amount counts: `created`, when its job or chat was created; `booked`, when it was charged or refunded, so that a later refund changes no earlier day. `booked` requires `after` and `before` at midnight UTC, and has no metadata.',
+      'Time at which an amount counts: `created`, when its job or chat was created; `booked`, when it was charged or refunded, so that a later refund changes no earlier day. `booked` requires `after` and `before` at midnight UTC, and has neither metadata nor end users.',
   }),
   ...usageFilter,
   after: usageFilter.after.meta({
@@ -78,6 +78,7 @@ const summaryRow = z.object({
   model: z.string().nullable().optional(),
   keyId: z.string().optional(),
   type: z.string().optional(),
+  endUser: z.string().nullable().optional(),
   metadata: z.record(z.string(), z.string().nullable()).optional(),
   ...sums,
 });
@@ -91,7 +92,7 @@ export const usageSummary = defineSection('Usage', {
   getUsageSummary: defineEndpoint({
     route: 'GET /api/v1/usage/summary',
     scope: 'usage:read',
-    summary: 'Sum up usage by day, month, model, key, type or metadata',
+    summary: 'Sum up usage by day, month, model, key, type, end user or metadata',
     description:
       `The sums cover the time from \`after\` (inclusive; default: ${defaultDays} days before \`before\`) to \`before\` (exclusive; default: now), at most ${daysMax} days. With \`format=csv\` ` +
       'or `Accept: text/csv` the response is CSV, in which text that looks like a formula begins with an apostrophe.',
@@ -180,9 +181,11 @@ function throwIfNotBookable(
       throw invalidRequestError(name, 'must be midnight UTC if `by` is `booked`');
     }
   }
-  const named = groups.some((group) => group.startsWith('metadata.'));
-  if (named || Object.keys(metadata).length > 0) {
-    throw invalidRequestError('by', 'must be `created` if `groupBy` or a filter names metadata');
+  if (groups.some(isInMetadata) || Object.keys(metadata).length > 0) {
+    throw invalidRequestError(
+      'by',
+      'must be `created` if `groupBy` or a filter names metadata or end users',
+    );
   }
 }
 

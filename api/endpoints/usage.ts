@@ -1,5 +1,6 @@
 /** GET /api/v1/usage: returns the balance, the six-hour usage and the usage records (spec §4.4). */
 import { z } from 'zod';
+import { endUserShown, splitEndUser } from '../../domain/end-users.ts';
 import type { UsagePage, UsageRecord } from '../../ledger/usage-records.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import { isoTime } from '../../domain/json.ts';
@@ -49,6 +50,7 @@ export const usageRecord = z
     keyId: z.string().nullable(),
     requestId: z.string().nullable(),
     metadata: z.record(z.string(), z.string()).meta({ description: '`metadata` of the request.' }),
+    endUser: endUserShown,
     priceRows: z.array(z.string()).optional().meta({
       description: 'Rows of the price book that set the price. Omitted if the catalog did.',
     }),
@@ -154,7 +156,7 @@ export function formatUsageRecord(record: UsageRecord): z.infer<typeof usageReco
     ...(record.jobId !== null && { jobId: record.jobId }),
     keyId: record.keyId,
     requestId: record.requestId,
-    metadata: record.metadata ?? {},
+    ...splitEndUser(record.metadata),
     ...(record.priceRows && { priceRows: record.priceRows }),
     createdAt: isoTime(record.createdAtMs),
   };

@@ -1,6 +1,9 @@
-/** Parses the request headers `Idempotency-Key` and `Prefer` (RFC 7240). */
+/** Parses the request headers `Idempotency-Key`, `X-End-User` and `Prefer` (RFC 7240). */
+import { isUtf8 } from 'node:buffer';
 import { z } from 'zod';
 import type { Context } from '../context.ts';
+import { addEndUser, endUserSchema, splitEndUser } from '../../domain/end-users.ts';
+import { fieldError, fieldsError } from '../../domain/errors.ts';
 import { parseWith } from '../../domain/parsing.ts';
 
 /** Schema of an Idempotency-Key. */
@@ -22,6 +25,41 @@ export function parseIdempotencyKey(ctx: Pick<Context, 'headers'>): string | nul
   const key = ctx.headers['idempotency-key'];
   if (key === undefined) return null;
   return parseWith(header, { 'Idempotency-Key': key })['Idempotency-Key'];
+}
+
+/**
+ * Schema of the header that names the end user. The OpenAPI documents do not contain it, because a further
+ * parameter would change the signatures of generated clients, whose bodies have `endUser`.
+ */
+const endUserHeader = z.object({ 'X-End-User': endUserSchema });
+
+/** Returns the end user that the header of a request names, in UTF-8. @throws GatewayError INVALID_REQUEST */
+function parseEndUser({ headers }: Pick<Context, 'headers'>): string | undefined {
+  const sent = headers['x-end-user'];
+  if (sent === undefined) return undefined;
+  // Node decodes each byte of a header as one character.
+  const bytes = Buffer.from(String(sent), 'latin1');
+  if (!isUtf8(bytes)) throw fieldError('INVALID_REQUEST', 'X-End-User', 'must be UTF-8');
+  const text = bytes.toString();
+  return parseWith(endUserHeader, { 'X-End-User': text })['X-End-User'];
+}
+
+/**
+ * Adds the end user to the metadata of a request, unless its body names one: that of the header, or
+ * `endUserDefault`.
+ * @throws GatewayError CONFLICTING_FIELDS if body and header name different ones
+ */
+export function completeEndUser(
+  ctx: Pick<Context, 'headers'>,
+  metadata: Record<string, string> | null,
+  endUserDefault: string | null = null,
+): Record<string, string> | null {
+  const named = parseEndUser(ctx);
+  const { endUser } = splitEndUser(metadata);
+  if (endUser === null) return addEndUser(metadata, named ?? endUserDefault);
+  if (named === undefined || named === endUser) return metadata;
+  const message = 'name different end users: send only one of them';
+  throw fieldsError('CONFLICTING_FIELDS', ['endUser', 'X-End-User'], message);
 }
 
 const wait = /(?:^|[,;\s])wait=(\d{1,4})(?:$|[,;\s])/i;

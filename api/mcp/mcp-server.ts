@@ -60,12 +60,13 @@ export type SendApiRequest = (request: ApiRequest) => Promise<ApiResponse>;
 export function createOwnApiClient(incoming: IncomingMessage, signal: AbortSignal): SendApiRequest {
   const { localAddress = '127.0.0.1', localPort } = incoming.socket;
   const host = localAddress.includes(':') ? `[${localAddress}]` : localAddress;
-  const authorization = incoming.headers.authorization ?? '';
+  const { authorization = '', 'x-end-user': endUser } = incoming.headers;
   return async ({ method, path, body, headers }) => {
     const response = await fetch(`http://${host}:${localPort}${path}`, {
       method,
       headers: {
         authorization,
+        ...(endUser !== undefined && { 'x-end-user': String(endUser) }),
         ...(body !== undefined && { 'content-type': 'application/json' }),
         ...headers,
       },

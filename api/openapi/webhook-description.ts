@@ -65,6 +65,18 @@ const webhookEvents: WebhookEvent[] = [
     summary: 'A key has reached its limit, or a request was rejected because of the limit',
     data: noticeData['key.limit.reached'],
   },
+  {
+    type: 'end_user.limit.near',
+    operationId: 'nearEndUserLimitWebhook',
+    summary: 'An end user has used 80 % of its limit',
+    data: noticeData['end_user.limit.near'],
+  },
+  {
+    type: 'end_user.limit.reached',
+    operationId: 'reachedEndUserLimitWebhook',
+    summary: 'An end user has reached its limit, or a request was rejected because of the limit',
+    data: noticeData['end_user.limit.reached'],
+  },
 ];
 
 /** OpenAPI descriptions of all webhooks, by event type. */

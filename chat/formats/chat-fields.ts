@@ -1,5 +1,6 @@
 /** The chat request into which every format is translated, and schemas that the formats share. */
 import type { ChatBody, ContentPart, PartContent, Tool } from '../chat-body.ts';
+import { addEndUser, endUserField, readClientUser } from '../../domain/end-users.ts';
 import { fieldError } from '../../domain/errors.ts';
 import {
   isRecord,
@@ -9,6 +10,7 @@ import {
   asText,
   type JsonObject,
 } from '../../domain/json.ts';
+import { metadataSchema, nullIfEmpty } from '../../domain/metadata.ts';
 import type { ToolForm } from './responses-tools.ts';
 import type { Caller } from '../../identity/access.ts';
 import { z } from 'zod';
@@ -26,8 +28,13 @@ export interface ChatRequest {
   stream: boolean;
   /** Value of `stream_options.include_usage`. */
   includeUsage: boolean;
-  /** Metadata that the caller chose for this chat. Null if the request has none. */
+  /**
+   * Metadata that the caller chose for this chat, with the pair of the end user (domain/end-users.ts).
+   * Null if the request has none.
+   */
   metadata: Record<string, string> | null;
+  /** End user if neither the body nor the header names one. */
+  endUserDefault?: string | null;
   /** Paths of the known fields and items that are ignored, for `X-Ignored-Fields`. */
   ignored?: string[];
   /** True if the answer shall not contain the reasoning of the model. */
@@ -221,6 +228,26 @@ export function readFirstMessage(answer: unknown): Record<string, unknown> {
   const { choices } = asRecord(answer);
   const [first] = Array.isArray(choices) ? choices.filter(isRecord) : [];
   return asRecord(first?.['message'] ?? first?.['delta']);
+}
+
+/** Fields that identify a request. */
+export const tagFields = { metadata: metadataSchema.nullish(), endUser: endUserField };
+
+/**
+ * Converts the fields that identify a request. OpenAI's `safety_identifier`, and `user` before it, name
+ * the end user too.
+ */
+export function convertTags(wire: {
+  metadata?: Record<string, string> | null | undefined;
+  endUser?: string | null | undefined;
+  safety_identifier?: string | null | undefined;
+  user?: string | null | undefined;
+}): Pick<ChatRequest, 'metadata' | 'endUserDefault'> {
+  const endUserDefault = readClientUser(wire.safety_identifier ?? wire.user);
+  return {
+    metadata: addEndUser(nullIfEmpty(wire.metadata), wire.endUser ?? null),
+    ...(endUserDefault !== null && { endUserDefault }),
+  };
 }
 
 /** Fields of a chat job, whose answer does not end with the connection. */

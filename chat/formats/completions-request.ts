@@ -8,11 +8,12 @@ import { z } from 'zod';
 import { readBlocks } from '../answer-blocks.ts';
 import { getCalls, type ChatBody, type ChatMessage, type PartContent } from '../chat-body.ts';
 import { anyJsonObject, createRecordSchema } from '../../domain/body-schema.ts';
-import { metadataSchema, nullIfEmpty } from '../../domain/metadata.ts';
 import {
   allowedMode,
   checkJobFields,
   convertJobFields,
+  convertTags,
+  tagFields,
   jobFields,
   type JobFields,
   requiresTools,
@@ -213,7 +214,7 @@ export const sharedFields = {
   frequency_penalty: penalty.nullish(),
   reasoning_effort: effortSchema.nullish(),
   user: z.string().max(512).nullish(),
-  metadata: metadataSchema.nullish(),
+  ...tagFields,
 };
 
 const tool = z.object({
@@ -331,6 +332,7 @@ const gatewayFields: ReadonlySet<string> = new Set([
   'modalities',
   'service_tier',
   'metadata',
+  'endUser',
   'provider',
   'reasoning',
   'include_reasoning',
@@ -360,7 +362,7 @@ function toRequest(wire: WireRequest): ChatRequest {
     stream: wire.stream ?? false,
     includeUsage: wire.stream_options?.include_usage ?? false,
     ...convertJobFields(wire),
-    metadata: nullIfEmpty(wire.metadata),
+    ...convertTags(wire),
     ...((wire.reasoning?.exclude || wire.include_reasoning === false) && {
       excludesReasoning: true,
     }),

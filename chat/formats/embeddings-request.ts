@@ -11,9 +11,8 @@ import { countMinimumTokens } from '../input-count.ts';
 import { sendsBase64, type Vector } from '../protocols/embeddings-protocol.ts';
 import { fieldError, GatewayError } from '../../domain/errors.ts';
 import { formatReceived } from '../../domain/field-messages.ts';
-import { metadataSchema, nullIfEmpty } from '../../domain/metadata.ts';
 import { completionsPresentation, type Presentation } from './completions-answer.ts';
-import { type ChatRequest, textSchema } from './chat-fields.ts';
+import { type ChatRequest, convertTags, tagFields, textSchema } from './chat-fields.ts';
 import { sharedFields } from './completions-request.ts';
 
 const inputsMax = 2048;
@@ -96,25 +95,23 @@ export const embeddingsRequestSchema = z
     dimensions: z.int().min(1).nullish(),
     encoding_format: z.enum(['float', 'base64']).nullish(),
     user: sharedFields.user,
-    metadata: metadataSchema.nullish(),
+    ...tagFields,
   })
-  .transform(
-    ({ model, input, dimensions, encoding_format: format, user, metadata }): ChatRequest => {
-      const embedding = {
-        inputs: input,
-        format: format ?? 'float',
-        ...(dimensions && { dimensions }),
-      };
-      return {
-        model,
-        maxTokens: null,
-        stream: false,
-        includeUsage: false,
-        metadata: nullIfEmpty(metadata),
-        body: { messages: [], embedding, ...(user != null && { user }) },
-      };
-    },
-  );
+  .transform(({ model, input, dimensions, encoding_format: format, ...tags }): ChatRequest => {
+    const embedding = {
+      inputs: input,
+      format: format ?? 'float',
+      ...(dimensions && { dimensions }),
+    };
+    return {
+      model,
+      maxTokens: null,
+      stream: false,
+      includeUsage: false,
+      ...convertTags(tags),
+      body: { messages: [], embedding, ...(tags.user != null && { user: tags.user }) },
+    };
+  });
 
 /**
  * Checks that a model supports a request.

@@ -19,6 +19,7 @@ import { anyJsonObject } from '../../domain/body-schema.ts';
 import {
   type ChatRequest,
   cacheControlField,
+  convertTags,
   createPartsSchema,
   createRejectedField,
   fallbacksSchema,
@@ -29,6 +30,7 @@ import {
   callIdSchema,
   nameSchema,
   requiresTools,
+  tagFields,
   textSchema,
   toolNameSchema,
   withoutNulls,
@@ -164,7 +166,9 @@ const wireRequest = z.object({
   stop_sequences: z.array(z.string().max(1024)).max(256).nullish(),
   tools: z.array(tool).max(512).nullish(),
   tool_choice: toolChoice.nullish(),
+  // Agents send ids of their own sessions here, so `user_id` is no end user.
   metadata: z.object({ user_id: z.string().max(512).nullish() }).nullish(),
+  endUser: tagFields.endUser,
   output_config: z
     .object({
       effort: z.enum(['low', 'medium', 'high', 'xhigh', 'max']).nullish(),
@@ -203,7 +207,7 @@ function toRequest(wire: WireRequest): ChatRequest {
     maxTokens: wire.max_tokens,
     stream: wire.stream ?? false,
     includeUsage: false,
-    metadata: null,
+    ...convertTags({ endUser: wire.endUser }),
     body: {
       messages: [
         ...convertInstructions(wire.system ?? '', 'system'),

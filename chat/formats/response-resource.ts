@@ -1,5 +1,6 @@
 /** Fields of a response of OpenAI's Responses API besides its output: its settings, state and usage. */
 import type { ChatBill } from '../chat-run.ts';
+import { splitEndUser } from '../../domain/end-users.ts';
 import { isRecord } from '../../domain/json.ts';
 import type { ChatContext } from './completions-answer.ts';
 
@@ -31,7 +32,7 @@ function formatSettings({ body, maxTokens, metadata }: ChatContext['request']): 
     instructions: null,
     max_output_tokens: maxTokens,
     max_tool_calls: null,
-    metadata: metadata ?? {},
+    metadata: splitEndUser(metadata).metadata,
     parallel_tool_calls: body.parallel_tool_calls ?? true,
     presence_penalty: body.presence_penalty ?? 0,
     prompt_cache_key: body.prompt_cache_key ?? null,

@@ -7,15 +7,16 @@
 import { z } from 'zod';
 import type { ChatBody, Tool } from '../chat-body.ts';
 import { anyJsonObject } from '../../domain/body-schema.ts';
-import { metadataSchema, nullIfEmpty } from '../../domain/metadata.ts';
-import type { ChatRequest } from './chat-fields.ts';
 import { openaiFields, sharedFields } from './completions-request.ts';
 import {
   allowedMode,
+  type ChatRequest,
+  convertTags,
   createRejectedField,
   nameSchema,
   requiresTools,
   selectAllowedTools,
+  tagFields,
   textSchema,
   withoutNulls,
 } from './chat-fields.ts';
@@ -103,7 +104,7 @@ const wireRequest = z.object({
   prompt_cache_retention: openaiFields.prompt_cache_retention,
   safety_identifier: openaiFields.safety_identifier,
   service_tier: openaiFields.service_tier,
-  metadata: metadataSchema.nullish(),
+  ...tagFields,
   include: z
     .array(z.enum(['reasoning.encrypted_content', ...ignoredIncludes]))
     .max(16)
@@ -146,7 +147,7 @@ function toRequest(wire: WireRequest): ChatRequest {
     maxTokens: wire.max_output_tokens ?? null,
     stream: wire.stream ?? false,
     includeUsage: false,
-    metadata: nullIfEmpty(wire.metadata),
+    ...convertTags(wire),
     ...(wire.background && { background: true as const }),
     // `store` is ignored without `background`, because no such response is stored.
     ignored: [

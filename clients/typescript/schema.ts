@@ -937,7 +937,7 @@ export interface paths {
         get: operations["getNotices"];
         /**
          * Set the URL and the low balance for account notices
-         * @description A low-balance notice is sent when the balance falls to `lowBalanceCredits`. Another one is sent only after the balance has been above that value. In each period of a key limit, one notice is sent when 80 % of the limit is used, and one when the limit is reached.
+         * @description A low-balance notice is sent when the balance falls to `lowBalanceCredits`. Another one is sent only after the balance has been above that value. In each period of a limit of a key or an end user, one notice is sent when 80 % of the limit is used, and one when the limit is reached.
          *
          *     Scope: `keys:write`.
          */
@@ -1032,6 +1032,40 @@ export interface paths {
          */
         get: operations["getKey"];
     };
+    "/api/v1/end-users": {
+        parameters: {};
+        /**
+         * List end users by id
+         * @description Lists the end users that have limits of their own, and those for whom jobs or chats were reserved.
+         *
+         *     Scope: `usage:read`.
+         */
+        get: operations["listEndUsers"];
+    };
+    "/api/v1/end-users/{endUser}": {
+        parameters: {};
+        /**
+         * Get the limits of an end user, and what is used of them
+         * @description `*` names the limits of all end users without limits of their own.
+         *
+         *     Scope: `usage:read`.
+         */
+        get: operations["getEndUser"];
+        /**
+         * Set the limits of an end user, or suspend it
+         * @description `limit` is the number of credits that jobs and chats for this end user may spend per UTC day, week or month, or in total; what is spent already counts. `rateLimit` is the number of jobs and chats per minute. Null removes a limit, and a field that you omit stays. `*` sets the limits of each end user without limits of its own.
+         *
+         *     Scope: `keys:write`.
+         */
+        put: operations["setEndUser"];
+        /**
+         * Remove the limits of an end user
+         * @description The limits of `*` then apply. Jobs, chats and what was spent stay.
+         *
+         *     Scope: `keys:write`.
+         */
+        delete: operations["deleteEndUser"];
+    };
     "/api/v1/session": {
         parameters: {};
         /**
@@ -1097,7 +1131,7 @@ export interface paths {
     "/api/v1/usage/summary": {
         parameters: {};
         /**
-         * Sum up usage by day, month, model, key, type or metadata
+         * Sum up usage by day, month, model, key, type, end user or metadata
          * @description The sums cover the time from `after` (inclusive; default: 30 days before `before`) to `before` (exclusive; default: now), at most 366 days. With `format=csv` or `Accept: text/csv` the response is CSV, in which text that looks like a formula begins with an apostrophe.
          *
          *     Scope: `usage:read`.
@@ -1190,6 +1224,16 @@ export interface webhooks {
         parameters: {};
         /** A key has reached its limit, or a request was rejected because of the limit */
         post: operations["reachedKeyLimitWebhook"];
+    };
+    "end_user.limit.near": {
+        parameters: {};
+        /** An end user has used 80 % of its limit */
+        post: operations["nearEndUserLimitWebhook"];
+    };
+    "end_user.limit.reached": {
+        parameters: {};
+        /** An end user has reached its limit, or a request was rejected because of the limit */
+        post: operations["reachedEndUserLimitWebhook"];
     };
 }
 export interface components {
@@ -1702,7 +1746,7 @@ export interface components {
             step?: string;
         };
         /** @enum {string} */
-        EventType: "studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "chat.completed" | "chat.failed" | "chat.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached";
+        EventType: "studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "chat.completed" | "chat.failed" | "chat.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached" | "end_user.limit.near" | "end_user.limit.reached";
         /** @description Maximum credits per calendar period in UTC. With `total`, the limit is for the lifetime of the key. */
         KeyLimit: {
             credits: number;
@@ -1753,7 +1797,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "SHARE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "ANSWER_DELETED" | "SHARE_ENDED" | "USAGE_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "NO_RESULT" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "SHARE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "ANSWER_DELETED" | "SHARE_ENDED" | "USAGE_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "NO_RESULT" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -1769,6 +1813,8 @@ export interface components {
             metadata: {
                 [key: string]: string;
             };
+            /** @description End user of the request; null if it named none. */
+            endUser: string | null;
             /** @description Recipe of the request, as `name@version`; null if it had none. */
             recipe: string | null;
             requestId: string;
@@ -1831,6 +1877,18 @@ export interface components {
                     durationSeconds: number | null;
                 }[];
             }[];
+        };
+        EndUserLimitNotice: {
+            noticeId: string;
+            limit: number;
+            /** @enum {string} */
+            per: "day" | "week" | "month" | "total";
+            /** @description Credits reserved and charged in the current period. */
+            used: number;
+            /** @description Time at which the period of the limit ends; null if the limit has no period. */
+            resetsAt: string | null;
+            /** @description End user whose limit is near or reached. */
+            endUser: string;
         };
         TokenUsage: {
             inputTokens: number;
@@ -1926,6 +1984,8 @@ export interface components {
             metadata: {
                 [key: string]: string;
             };
+            /** @description End user of the request; null if it named none. */
+            endUser: string | null;
             /** @description Rows of the price book that set the price. Omitted if the catalog did. */
             priceRows?: string[];
             /** Format: date-time */
@@ -2265,6 +2325,8 @@ export interface components {
             metadata: {
                 [key: string]: string;
             };
+            /** @description End user of the request; null if it named none. */
+            endUser: string | null;
             /** @description Recipe of the request, as `name@version`; null if it had none. */
             recipe: string | null;
             /** Format: date-time */
@@ -2327,7 +2389,7 @@ export interface components {
             } | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "SHARE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "ANSWER_DELETED" | "SHARE_ENDED" | "USAGE_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "NO_RESULT" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "SHARE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "ANSWER_DELETED" | "SHARE_ENDED" | "USAGE_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "NO_RESULT" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -2358,7 +2420,7 @@ export interface components {
             } | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "SHARE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "ANSWER_DELETED" | "SHARE_ENDED" | "USAGE_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "NO_RESULT" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "SHARE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "ANSWER_DELETED" | "SHARE_ENDED" | "USAGE_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "NO_RESULT" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -2381,7 +2443,7 @@ export interface components {
             /** @description Reason why the decision does not count; null if it counts. */
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "SHARE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "ANSWER_DELETED" | "SHARE_ENDED" | "USAGE_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "NO_RESULT" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "SHARE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "ANSWER_DELETED" | "SHARE_ENDED" | "USAGE_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "NO_RESULT" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
             } | null;
         };
@@ -2597,6 +2659,27 @@ export interface components {
             /** @description Jobs that may be open at the same time. Null if only the organization limits them. */
             jobsMax: number | null;
         };
+        EndUser: {
+            endUser: string;
+            suspended: boolean;
+            /** @description Spending limit; null if it has none. */
+            limit: components["schemas"]["KeyLimit"] | null;
+            /** @description Jobs and chats per minute; null if only those of its key limit it. */
+            rateLimit: number | null;
+            /** @description True if the end user has no limits of its own, so that those of `*` apply. */
+            inherited: boolean;
+            /** @description Spending in the current period of the `limit`. Null if the key has no limit. */
+            budget: {
+                limit: number;
+                /** @enum {string} */
+                per: "day" | "week" | "month" | "total";
+                /** @description Credits reserved and charged in this period. */
+                used: number;
+                remaining: number;
+                /** @description End of the period. Null if the period never ends. */
+                resetsAt: string | null;
+            } | null;
+        };
         UsageSummary: {
             /** Format: date-time */
             after: string;
@@ -2610,6 +2693,7 @@ export interface components {
                 model?: string | null;
                 keyId?: string;
                 type?: string;
+                endUser?: string | null;
                 metadata?: {
                     [key: string]: string | null;
                 };
@@ -2664,6 +2748,8 @@ export interface components {
             metadata: {
                 [key: string]: string;
             };
+            /** @description End user of the request; null if it named none. */
+            endUser: string | null;
             jobId: string | null;
             chatId: string | null;
             requestId: string | null;
@@ -2713,6 +2799,8 @@ export interface components {
             metadata: {
                 [key: string]: string;
             };
+            /** @description End user of the request; null if it named none. */
+            endUser: string | null;
             /** Format: date-time */
             createdAt: string;
         };
@@ -2776,7 +2864,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "SHARE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "ANSWER_DELETED" | "SHARE_ENDED" | "USAGE_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "NO_RESULT" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "SHARE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "ANSWER_DELETED" | "SHARE_ENDED" | "USAGE_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "NO_RESULT" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -2792,6 +2880,8 @@ export interface components {
             metadata: {
                 [key: string]: string;
             };
+            /** @description End user of the request; null if it named none. */
+            endUser: string | null;
             /** @description Recipe of the request, as `name@version`; null if it had none. */
             recipe: string | null;
             requestId: string;
@@ -2854,6 +2944,18 @@ export interface components {
                     durationSeconds: number | null;
                 }[];
             }[];
+        };
+        EndUserLimitNoticeOutput: {
+            noticeId: string;
+            limit: number;
+            /** @enum {string} */
+            per: "day" | "week" | "month" | "total";
+            /** @description Credits reserved and charged in the current period. */
+            used: number;
+            /** @description Time at which the period of the limit ends; null if the limit has no period. */
+            resetsAt: string | null;
+            /** @description End user whose limit is near or reached. */
+            endUser: string;
         };
         ChatRequest: {
             messages: ({
@@ -2980,6 +3082,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
             /** @description True to start a job: the response has status 202 and its `statusUrl`. */
             async?: boolean | null;
             /** @description HTTPS URL that receives the end of the job (docs/webhooks.md). Requires `async: true`. */
@@ -3159,6 +3266,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
             n?: number | null;
             tools?: {
                 /** @constant */
@@ -3551,6 +3663,11 @@ export interface components {
             metadata?: {
                 user_id?: string | null;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
             output_config?: {
                 effort?: ("low" | "medium" | "high" | "xhigh" | "max") | null;
                 format?: {
@@ -3848,6 +3965,11 @@ export interface components {
             metadata?: {
                 user_id?: string | null;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
             output_config?: {
                 effort?: ("low" | "medium" | "high" | "xhigh" | "max") | null;
                 format?: {
@@ -3975,6 +4097,11 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
+            /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
@@ -4052,6 +4179,11 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
+            /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
@@ -4116,6 +4248,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
             /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
@@ -4198,6 +4335,11 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
+            /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
@@ -4268,6 +4410,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
             /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
@@ -4357,6 +4504,11 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
+            /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
@@ -4424,6 +4576,11 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
+            /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
@@ -4490,6 +4647,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
             /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
@@ -4565,6 +4727,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
             /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
@@ -4645,6 +4812,11 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
+            /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
@@ -4724,6 +4896,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
             /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
@@ -4808,6 +4985,11 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
+            /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
@@ -4863,6 +5045,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
             /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
@@ -4944,6 +5131,11 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
+            /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
              */
@@ -5010,6 +5202,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
             /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
@@ -5081,6 +5278,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
             /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
@@ -5154,6 +5356,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
         };
         ResumePipelineAnswer: {
             /** @constant */
@@ -5409,7 +5616,7 @@ export interface components {
                  * @enum {string}
                  */
                 use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines" | "chat" | "chat/completions" | "responses" | "messages" | "embeddings";
-                /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item. A chat may not have `webhookUrl`, `stream`, `background`, `store` or several answers. */
+                /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl`, `metadata` and `endUser` belong to the job of this item. A chat may not have `webhookUrl`, `stream`, `background`, `store` or several answers. */
                 body?: Record<string, never>;
             }[];
             /** @description Fields that all items share. A field of an item replaces the one of the same name. */
@@ -5420,7 +5627,7 @@ export interface components {
                  * @enum {string}
                  */
                 use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines" | "chat" | "chat/completions" | "responses" | "messages" | "embeddings";
-                /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item. A chat may not have `webhookUrl`, `stream`, `background`, `store` or several answers. */
+                /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl`, `metadata` and `endUser` belong to the job of this item. A chat may not have `webhookUrl`, `stream`, `background`, `store` or several answers. */
                 body?: Record<string, never>;
             };
             /** @description Maximum number of credits that the bulk job charges. An item starts only if charged and reserved credits and its price are within it. */
@@ -5453,6 +5660,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
             /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
@@ -5476,7 +5688,7 @@ export interface components {
                  * @enum {string}
                  */
                 use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines" | "chat" | "chat/completions" | "responses" | "messages" | "embeddings";
-                /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item. A chat may not have `webhookUrl`, `stream`, `background`, `store` or several answers. */
+                /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl`, `metadata` and `endUser` belong to the job of this item. A chat may not have `webhookUrl`, `stream`, `background`, `store` or several answers. */
                 body?: Record<string, never>;
             }[];
             /** @description Fields that all items share. A field of an item replaces the one of the same name. */
@@ -5487,7 +5699,7 @@ export interface components {
                  * @enum {string}
                  */
                 use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines" | "chat" | "chat/completions" | "responses" | "messages" | "embeddings";
-                /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item. A chat may not have `webhookUrl`, `stream`, `background`, `store` or several answers. */
+                /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl`, `metadata` and `endUser` belong to the job of this item. A chat may not have `webhookUrl`, `stream`, `background`, `store` or several answers. */
                 body?: Record<string, never>;
             };
             /** @description Maximum number of credits that the bulk job charges. An item starts only if charged and reserved credits and its price are within it. */
@@ -5520,6 +5732,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
             /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
@@ -6042,6 +6259,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
             include?: ("reasoning.encrypted_content" | "code_interpreter_call.outputs" | "computer_call_output.output.image_url" | "file_search_call.results" | "message.input_image.image_url" | "web_search_call.action.sources" | "web_search_call.results")[] | null;
             truncation?: "disabled" | null;
             store?: boolean | null;
@@ -6351,6 +6573,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
         };
         CreateEmbeddingsAnswer: {
             /** @constant */
@@ -6379,6 +6606,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
         };
         EstimateEmbeddingsAnswer: {
             /** @constant */
@@ -6396,6 +6628,7 @@ export interface components {
             output_format?: ("png" | "jpeg" | "webp") | null;
             /** @description If omitted, the response contains both `b64_json` and a `url` that is valid for one day. */
             response_format?: ("url" | "b64_json") | null;
+            user?: string | null;
             stream?: (false | "false") | null;
         };
         AudioSpeechRequest: {
@@ -6472,7 +6705,7 @@ export interface components {
                 lastStatus: number | null;
                 lastError: string | null;
                 /** @enum {string} */
-                type: "account.balance.low" | "key.limit.near" | "key.limit.reached";
+                type: "account.balance.low" | "key.limit.near" | "key.limit.reached" | "end_user.limit.near" | "end_user.limit.reached";
                 /** Format: date-time */
                 createdAt: string;
                 data: {
@@ -6492,7 +6725,7 @@ export interface components {
                     used: number;
                     /** @description Time at which the period of the limit ends; null if the limit has no period. */
                     resetsAt: string | null;
-                };
+                } | components["schemas"]["EndUserLimitNoticeOutput"];
             }[];
         };
         SetNoticesRequest: {
@@ -6518,7 +6751,7 @@ export interface components {
                 lastStatus: number | null;
                 lastError: string | null;
                 /** @enum {string} */
-                type: "account.balance.low" | "key.limit.near" | "key.limit.reached";
+                type: "account.balance.low" | "key.limit.near" | "key.limit.reached" | "end_user.limit.near" | "end_user.limit.reached";
                 /** Format: date-time */
                 createdAt: string;
                 data: {
@@ -6538,7 +6771,7 @@ export interface components {
                     used: number;
                     /** @description Time at which the period of the limit ends; null if the limit has no period. */
                     resetsAt: string | null;
-                };
+                } | components["schemas"]["EndUserLimitNoticeOutput"];
             }[];
         };
         CreateUploadUrlRequest: {
@@ -6710,6 +6943,34 @@ export interface components {
                 jobsOpen: number;
             };
         };
+        ListEndUsersAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["EndUser"][];
+            hasMore: boolean;
+            nextCursor: string | null;
+        };
+        GetEndUserAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["EndUser"];
+        };
+        SetEndUserRequest: {
+            limit?: components["schemas"]["KeyLimit"] | null;
+            rateLimit?: number | null;
+            /** @description True to reject all jobs and chats for this end user. */
+            suspended?: boolean;
+        };
+        SetEndUserAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["EndUser"];
+        };
+        DeleteEndUserAnswer: {
+            /** @constant */
+            success: true;
+            endUser: string;
+        };
         GetSessionAnswer: {
             session: {
                 /** Format: date-time */
@@ -6836,7 +7097,7 @@ export interface components {
             mediaDeletedAt: string | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "SHARE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "ANSWER_DELETED" | "SHARE_ENDED" | "USAGE_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "NO_RESULT" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "SHARE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "ANSWER_DELETED" | "SHARE_ENDED" | "USAGE_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "NO_RESULT" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -6852,6 +7113,8 @@ export interface components {
             metadata: {
                 [key: string]: string;
             };
+            /** @description End user of the request; null if it named none. */
+            endUser: string | null;
             /** @description Recipe of the request, as `name@version`; null if it had none. */
             recipe: string | null;
             requestId: string;
@@ -6880,7 +7143,7 @@ export interface components {
             } | null;
             error: {
                 /** @enum {string} */
-                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "SHARE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "ANSWER_DELETED" | "SHARE_ENDED" | "USAGE_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "NO_RESULT" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
+                code: "Unauthorized" | "FORBIDDEN" | "ORGANIZATION_SUSPENDED" | "END_USER_SUSPENDED" | "STORAGE_QUOTA_EXCEEDED" | "INVALID_REQUEST" | "UNKNOWN_MODEL" | "UNSUPPORTED_PARAMETER" | "CONFLICTING_FIELDS" | "INVALID_INPUT_URL" | "KEY_QUOTA_REACHED" | "WEBHOOK_ENDPOINT_QUOTA_REACHED" | "RECIPE_QUOTA_REACHED" | "SHARE_QUOTA_REACHED" | "NOT_FOUND" | "JOB_NOT_FOUND" | "BULK_NOT_FOUND" | "METHOD_NOT_ALLOWED" | "JOB_ARCHIVED" | "CHAT_ARCHIVED" | "ANSWER_DELETED" | "SHARE_ENDED" | "USAGE_ARCHIVED" | "MEDIA_DELETED" | "REQUEST_TIMEOUT" | "JOB_ALREADY_DONE" | "BULK_ALREADY_DONE" | "JOB_NOT_REFUNDABLE" | "NO_RESULT" | "JOB_NOT_DONE" | "NOT_AWAITING" | "ALREADY_DECIDED" | "ANSWER_NOT_KEPT" | "JOB_RUNNING" | "OUTCOME_UNDECIDED" | "KEY_ALREADY_REPLACED" | "REQUEST_IN_PROGRESS" | "UPLOAD_IN_PROGRESS" | "ALREADY_UPLOADED" | "PAYLOAD_TOO_LARGE" | "FILE_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "RANGE_NOT_SATISFIABLE" | "IDEMPOTENCY_KEY_REUSED" | "INSUFFICIENT_CREDITS" | "KEY_LIMIT_EXCEEDED" | "END_USER_LIMIT_EXCEEDED" | "WINDOW_LIMIT_EXCEEDED" | "Rate limit exceeded. Please slow down." | "JOBS_MAX_REACHED" | "BULK_LIMIT_REACHED" | "WINDOW_EXHAUSTED" | "PRICE_LIMIT_EXCEEDED" | "SKIPPED" | "APPROVAL_REJECTED" | "APPROVAL_TIMEOUT" | "CONTEXT_LENGTH_EXCEEDED" | "PROVIDER_REJECTED_INPUT" | "CONTENT_POLICY" | "PROVIDER_ERROR" | "STORAGE_ERROR" | "DEADLINE_EXCEEDED" | "OUTCOME_UNKNOWN" | "CANCELED" | "JOB_LOST" | "SERVICE_UNAVAILABLE" | "Internal server error";
                 message: string;
                 retryable: boolean;
             } | null;
@@ -6918,6 +7181,11 @@ export interface components {
             metadata?: {
                 [key: string]: string;
             } | null;
+            /**
+             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
             /**
              * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
              * @example product-shot
@@ -8133,6 +8401,11 @@ export interface operations {
                     /** @description Same value as in the JSON body, encoded as JSON. */
                     metadata?: string;
                     /**
+                     * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+                     * @example customer-7
+                     */
+                    endUser?: string | null;
+                    /**
                      * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
                      * @example product-shot
                      */
@@ -8188,6 +8461,11 @@ export interface operations {
                     webhookEvents?: string;
                     /** @description Same value as in the JSON body, encoded as JSON. */
                     metadata?: string;
+                    /**
+                     * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+                     * @example customer-7
+                     */
+                    endUser?: string | null;
                     /**
                      * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
                      * @example product-shot
@@ -8515,6 +8793,8 @@ export interface operations {
                 metadata?: {
                     [key: string]: string;
                 };
+                /** @description Return only items of this end user. */
+                endUser?: string;
             };
         };
         responses: {
@@ -8580,6 +8860,8 @@ export interface operations {
                 metadata?: {
                     [key: string]: string;
                 };
+                /** @description Return only items of this end user. */
+                endUser?: string;
                 limit?: number;
                 cursor?: string;
             };
@@ -8785,7 +9067,7 @@ export interface operations {
                              * @enum {string}
                              */
                             use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines" | "chat" | "chat/completions" | "responses" | "messages" | "embeddings";
-                            /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item. A chat may not have `webhookUrl`, `stream`, `background`, `store` or several answers. */
+                            /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl`, `metadata` and `endUser` belong to the job of this item. A chat may not have `webhookUrl`, `stream`, `background`, `store` or several answers. */
                             body?: Record<string, never>;
                         };
                         /** @description Maximum number of credits that the bulk job charges. An item starts only if charged and reserved credits and its price are within it. */
@@ -8819,6 +9101,11 @@ export interface operations {
                             [key: string]: string;
                         } | null;
                         /**
+                         * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+                         * @example customer-7
+                         */
+                        endUser?: string | null;
+                        /**
                          * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
                          * @example product-shot
                          */
@@ -8833,7 +9120,7 @@ export interface operations {
                      * @enum {string}
                      */
                     use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines" | "chat" | "chat/completions" | "responses" | "messages" | "embeddings";
-                    /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item. A chat may not have `webhookUrl`, `stream`, `background`, `store` or several answers. */
+                    /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl`, `metadata` and `endUser` belong to the job of this item. A chat may not have `webhookUrl`, `stream`, `background`, `store` or several answers. */
                     body?: Record<string, never>;
                 };
             };
@@ -8885,6 +9172,8 @@ export interface operations {
                             metadata: {
                                 [key: string]: string;
                             };
+                            /** @description End user of the request; null if it named none. */
+                            endUser: string | null;
                             /** @description Recipe of the request, as `name@version`; null if it had none. */
                             recipe: string | null;
                             /** Format: date-time */
@@ -8948,7 +9237,7 @@ export interface operations {
                              * @enum {string}
                              */
                             use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines" | "chat" | "chat/completions" | "responses" | "messages" | "embeddings";
-                            /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item. A chat may not have `webhookUrl`, `stream`, `background`, `store` or several answers. */
+                            /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl`, `metadata` and `endUser` belong to the job of this item. A chat may not have `webhookUrl`, `stream`, `background`, `store` or several answers. */
                             body?: Record<string, never>;
                         };
                         /** @description Maximum number of credits that the bulk job charges. An item starts only if charged and reserved credits and its price are within it. */
@@ -8982,6 +9271,11 @@ export interface operations {
                             [key: string]: string;
                         } | null;
                         /**
+                         * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+                         * @example customer-7
+                         */
+                        endUser?: string | null;
+                        /**
                          * @description Name of a saved recipe, whose fields are added to the body: `name` for the newest version, or `name@version`. If the recipe and the request have the same field, the value of the request is used.
                          * @example product-shot
                          */
@@ -8996,7 +9290,7 @@ export interface operations {
                      * @enum {string}
                      */
                     use?: "image/generate" | "image/edit" | "image/upscale" | "image/remove-background" | "image/batch" | "video/generate" | "video/upscale" | "video/remove-background" | "video/merge" | "voiceover/generate" | "dialogue/generate" | "music/plan" | "music/generate" | "sfx/generate" | "audio/transcribe" | "pipelines" | "chat" | "chat/completions" | "responses" | "messages" | "embeddings";
-                    /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl` and `metadata` belong to the job of this item. A chat may not have `webhookUrl`, `stream`, `background`, `store` or several answers. */
+                    /** @description Request body of this endpoint. `async` is not allowed; `webhookUrl`, `metadata` and `endUser` belong to the job of this item. A chat may not have `webhookUrl`, `stream`, `background`, `store` or several answers. */
                     body?: Record<string, never>;
                 };
             };
@@ -9647,6 +9941,7 @@ export interface operations {
                     output_format?: ("png" | "jpeg" | "webp") | null;
                     /** @description If omitted, the response contains both `b64_json` and a `url` that is valid for one day. */
                     response_format?: ("url" | "b64_json") | null;
+                    user?: string | null;
                     stream?: (false | "false") | null;
                 };
             };
@@ -10085,6 +10380,82 @@ export interface operations {
             };
         };
     };
+    listEndUsers: {
+        parameters: {
+            query?: {
+                limit?: number;
+                /** @description `nextCursor` of the previous page. */
+                cursor?: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["ListEndUsersAnswer"];
+                };
+            };
+        };
+    };
+    getEndUser: {
+        parameters: {
+            path: {
+                endUser: string | "*";
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["GetEndUserAnswer"];
+                };
+            };
+        };
+    };
+    setEndUser: {
+        parameters: {
+            path: {
+                endUser: string | "*";
+            };
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "limit": {
+                 *         "credits": 30,
+                 *         "per": "month"
+                 *       },
+                 *       "rateLimit": 10
+                 *     }
+                 */
+                "application/json": components["schemas"]["SetEndUserRequest"];
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["SetEndUserAnswer"];
+                };
+            };
+        };
+    };
+    deleteEndUser: {
+        parameters: {
+            path: {
+                endUser: string | "*";
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["DeleteEndUserAnswer"];
+                };
+            };
+        };
+    };
     getSession: {
         parameters: {};
         responses: {
@@ -10202,6 +10573,8 @@ export interface operations {
                 metadata?: {
                     [key: string]: string;
                 };
+                /** @description Return only items of this end user. */
+                endUser?: string;
                 /** @description Return only records of this type: `chat`, or the type of a Studio job. */
                 type?: string;
                 status?: "reserved" | "charged" | "released";
@@ -10222,9 +10595,9 @@ export interface operations {
     getUsageSummary: {
         parameters: {
             query?: {
-                /** @description Up to 5 comma-separated names: `day` (UTC), `month` (UTC), `model`, `key`, `type` or `metadata.<name>`. */
+                /** @description Up to 5 comma-separated names: `day` (UTC), `month` (UTC), `model`, `key`, `type`, `endUser` or `metadata.<name>`. */
                 groupBy?: string;
-                /** @description Time at which an amount counts: `created`, when its job or chat was created; `booked`, when it was charged or refunded, so that a later refund changes no earlier day. `booked` requires `after` and `before` at midnight UTC, and has no metadata. */
+                /** @description Time at which an amount counts: `created`, when its job or chat was created; `booked`, when it was charged or refunded, so that a later refund changes no earlier day. `booked` requires `after` and `before` at midnight UTC, and has neither metadata nor end users. */
                 by?: "created" | "booked";
                 /** @description Return only items of this model. */
                 model?: string;
@@ -10238,6 +10611,8 @@ export interface operations {
                 metadata?: {
                     [key: string]: string;
                 };
+                /** @description Return only items of this end user. */
+                endUser?: string;
                 /** @description Return only records of this type: `chat`, or the type of a Studio job. */
                 type?: string;
                 status?: "reserved" | "charged" | "released";
@@ -10291,6 +10666,8 @@ export interface operations {
                 metadata?: {
                     [key: string]: string;
                 };
+                /** @description Return only items of this end user. */
+                endUser?: string;
                 kind?: "chat" | "embedding" | "studio";
                 status?: "running" | "completed" | "failed" | "canceled" | "rejected";
                 /** @description Return only requests that this provider served. */
@@ -10715,6 +11092,74 @@ export interface operations {
                         /** @description Time at which the period of the limit ends; null if the limit has no period. */
                         resetsAt: string | null;
                     };
+                };
+            };
+        };
+        responses: {
+            /** @description The webhook will not be sent again. */
+            410: {
+            };
+            /** @description The webhook was received. */
+            "2XX": {
+            };
+            /** @description The webhook will be sent again later. */
+            default: {
+            };
+        };
+    };
+    nearEndUserLimitWebhook: {
+        parameters: {
+            header: {
+                /** @description Id of the webhook. It is the same when the webhook is sent again. */
+                "webhook-id": string;
+                /** @description Unix time of this attempt, in seconds. */
+                "webhook-timestamp": string;
+                /** @description `v1,` followed by an HMAC-SHA256 in base64. Several signatures are separated by spaces. */
+                "webhook-signature": string;
+            };
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @constant */
+                    type: "end_user.limit.near";
+                    /** Format: date-time */
+                    timestamp: string;
+                    data: components["schemas"]["EndUserLimitNotice"];
+                };
+            };
+        };
+        responses: {
+            /** @description The webhook will not be sent again. */
+            410: {
+            };
+            /** @description The webhook was received. */
+            "2XX": {
+            };
+            /** @description The webhook will be sent again later. */
+            default: {
+            };
+        };
+    };
+    reachedEndUserLimitWebhook: {
+        parameters: {
+            header: {
+                /** @description Id of the webhook. It is the same when the webhook is sent again. */
+                "webhook-id": string;
+                /** @description Unix time of this attempt, in seconds. */
+                "webhook-timestamp": string;
+                /** @description `v1,` followed by an HMAC-SHA256 in base64. Several signatures are separated by spaces. */
+                "webhook-signature": string;
+            };
+        };
+        requestBody: {
+            content: {
+                "application/json": {
+                    /** @constant */
+                    type: "end_user.limit.reached";
+                    /** Format: date-time */
+                    timestamp: string;
+                    data: components["schemas"]["EndUserLimitNotice"];
                 };
             };
         };

@@ -1,6 +1,7 @@
 /** Renders jobs as the job resource and the Studio envelope (spec §4.6). */
 import { extractPromptLine, extractTitle, type JobRecord } from '../../domain/job-record.ts';
 import { z } from 'zod';
+import { endUserShown, splitEndUser } from '../../domain/end-users.ts';
 import { type CreditsBlock, creditsFromMicro } from '../../domain/credits.ts';
 import { errorTable, assert } from '../../domain/errors.ts';
 import { keysOf, isoTime } from '../../domain/json.ts';
@@ -147,6 +148,7 @@ export const jobSchema = z
     metadata: z
       .record(z.string(), z.string())
       .meta({ description: 'Key-value pairs from the request; empty if it had none.' }),
+    endUser: endUserShown,
     recipe: z
       .string()
       .nullable()
@@ -297,7 +299,7 @@ export function createJobView(deps: { publicBaseUrl: string; urlOf: SignUrl }) {
       mediaDeletedAt: isoTime(job.mediaDeletedAtMs),
       error: job.error && { ...job.error, retryable: errorTable[job.error.code].retryable },
       billing: buildBilling(job),
-      metadata: job.metadata ?? {},
+      ...splitEndUser(job.metadata),
       recipe: job.recipe,
       requestId: job.requestId,
       ...buildLinks(job),

@@ -41,8 +41,13 @@ export interface ParsedRequest {
   request: JsonObject;
   /** Webhook that receives events of the job. Null if the request has none. */
   webhook: RequestedWebhook | null;
-  /** Name-value pairs that the caller chose. Null if the request has none. */
+  /**
+   * Name-value pairs that the caller chose, with that of the end user (domain/end-users.ts). Null if
+   * the request has none.
+   */
   metadata: Record<string, string> | null;
+  /** End user if neither the body nor the header names one. */
+  endUserDefault?: string | null;
   /** Recipe of the request, as `name@version`; null or absent if it has none. */
   recipe?: string | null;
   /** Stores the files of the request; absent if it has none. */

@@ -93,6 +93,7 @@ describe('GET /usage', () => {
       keyId: second.keyId,
       requestId: expect.stringMatching(/^req_/),
       metadata: {},
+      endUser: null,
       createdAt: expect.stringMatching(/^\d{4}-\d\d-\d\dT.*Z$/),
     });
     expect(spoken).toMatchObject({ model: 'some/model', inputTokens: 120, outputTokens: 34 });
@@ -286,6 +287,7 @@ describe('GET /requests', () => {
       keyId: caller.keyId,
       requestId: expect.stringMatching(/^req_/),
       metadata: { team: 'a' },
+      endUser: null,
       createdAt: expect.stringMatching(/Z$/),
     });
     expect(all.data[3]).toMatchObject({

@@ -283,8 +283,8 @@ const money: Fault[] = [
   {
     name: 'a budget does not count the other operations of its batch',
     file: ledgerSql,
-    original: 'clock_timestamp(), spends)',
-    planted: 'clock_timestamp(), NULL)',
+    original: 'key_budget_state(o.limited_key, spends)',
+    planted: 'key_budget_state(o.limited_key, NULL)',
     tests: ['test/ledger/budgets.test.ts', 'test/ledger/batches.test.ts'],
   },
   {
@@ -781,9 +781,74 @@ const bulkCommands: Fault[] = [
   {
     name: 'an item of a bulk job loses its own metadata',
     file: 'bulk/bulk-items.ts',
-    original: 'parseMetadata({ ...shared, ...own })',
-    planted: 'parseMetadata({ ...own, ...shared })',
+    original: 'splitEndUser({ ...shared, ...own })',
+    planted: 'splitEndUser({ ...own, ...shared })',
     tests: [bulkRules],
+  },
+  {
+    name: 'the budget of an end user is counted twice',
+    file: ledgerSql,
+    original: 'one_spend.budget_id := further_budget; spends := spends || one_spend;',
+    planted: 'one_spend.budget_id := further_budget; spends := spends || one_spend || one_spend;',
+    tests: ['test/ledger/end-user-limits.test.ts'],
+  },
+  {
+    name: 'the budget of an end user does not regain released credits',
+    file: ledgerSql,
+    original: "IN ARRAY coalesce((d.r).further_budgets, '{}') LOOP",
+    planted:
+      "IN ARRAY coalesce(CASE o.verb WHEN 'reserve' THEN (d.r).further_budgets END, '{}') LOOP",
+    tests: ['test/ledger/end-user-limits.test.ts'],
+  },
+  {
+    name: 'the limit of an end user is ignored beside that of the key',
+    file: ledgerSql,
+    original: "budgets := coalesce(budgets, '[]') || state;",
+    planted: 'budgets := coalesce(budgets, jsonb_build_array(state));',
+    tests: ['test/ledger/end-user-limits.test.ts'],
+  },
+  {
+    name: 'a suspended end user reserves credits',
+    file: 'ledger/end-user-limits.sql',
+    original: 'IF limits.suspended THEN',
+    planted: 'IF false THEN',
+    tests: ['test/ledger/end-user-limits.test.ts'],
+  },
+  {
+    name: 'a repeated reservation counts as a request of its end user',
+    file: 'ledger/end-user-limits.sql',
+    original: 'IF is_repeated THEN RETURN NULL; END IF;',
+    planted: '',
+    tests: ['test/ledger/end-user-limits.test.ts'],
+  },
+  {
+    name: 'a bulk job pauses because of the limit of one end user',
+    file: bulkSql,
+    original: "IF verdict IN ('end_user_limit_exceeded', 'end_user_suspended') THEN",
+    planted: 'IF false THEN',
+    tests: ['test/journeys/end-user-limits.slow.test.ts'],
+  },
+  {
+    name: 'the archive keeps only the spending of keys',
+    file: archiveSql,
+    original: 'unnest(budget_id || further_budgets) AS budget',
+    planted: 'unnest(ARRAY[budget_id]) AS budget',
+    tests: ['test/ledger/archive.slow.test.ts'],
+  },
+  {
+    name: 'a request for an end user whose header is dropped',
+    file: 'api/http/request-headers.ts',
+    original: 'addEndUser(metadata, named ?? endUserDefault)',
+    planted: 'addEndUser(metadata, endUserDefault)',
+    tests: ['test/journeys/end-users.slow.test.ts'],
+  },
+  {
+    name: 'the end user is shown as metadata',
+    file: 'domain/end-users.ts',
+    original: 'const { [endUserPair]: endUser = null, ...metadata } = stored ?? {};',
+    planted:
+      'const { ...metadata } = stored ?? {}; const { [endUserPair]: endUser = null } = metadata;',
+    tests: ['test/journeys/end-users.slow.test.ts'],
   },
   {
     name: 'cancel after cancel of all items leaves the running jobs',

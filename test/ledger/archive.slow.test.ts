@@ -39,12 +39,27 @@ const count = async (table: string, where = 'true') =>
   );
 const check = () => checkArchive(sources(), { after: null });
 
+/** Gives an eighth of the jobs and chats an end user. */
+async function nameEndUsers(): Promise<void> {
+  const pair = `coalesce(metadata, '{}') || '{"$endUser": "ann"}'`;
+  const isChosen = `right(id, 1) IN ('a', 'b')`;
+  for (const statement of [
+    `UPDATE job SET metadata = ${pair} WHERE ${isChosen}`,
+    `UPDATE reservation SET further_budgets = ARRAY[organization_id || '/ann'],
+       metadata = CASE WHEN kind = 'chat' THEN ${pair} END WHERE ${isChosen}`,
+    `INSERT INTO budget_spend SELECT organization_id || '/ann', (created_at AT TIME ZONE 'UTC')::date,
+       sum(CASE state WHEN 'reserved' THEN amount ELSE coalesce(charged, 0) END)
+     FROM reservation WHERE further_budgets IS NOT NULL GROUP BY 1, 2`,
+  ])
+    await database.query(statement);
+}
+
 /** What callers and operators see of money: none of it may change. */
 const money = async () => ({
   account: await database.query('SELECT posted, reserved, sequence FROM account'),
   budgets: await database.query('SELECT * FROM budget_spend ORDER BY 1, 2'),
   sums: await Promise.all(
-    (['day', 'month', 'model', 'key', 'type', 'metadata.team'] as const).map((group) =>
+    (['day', 'month', 'model', 'key', 'type', 'endUser', 'metadata.team'] as const).map((group) =>
       sums().sum(organizationId, { groupBy: [group], limit: 10_000 }),
     ),
   ),
@@ -68,6 +83,7 @@ let oldJob = '';
 
 beforeAll(async () => {
   storage = await openTestDisk(directory);
+  await nameEndUsers();
   while ((await sums().closeDays()) > 0);
   const [old, next] = await database.query<{ id: string }>(
     `SELECT j.id FROM job j JOIN reservation r USING (id) WHERE r.state = 'charged' ORDER BY j.id LIMIT 2`,

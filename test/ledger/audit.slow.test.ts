@@ -83,7 +83,7 @@ const damage: Record<string, string> = {
     'UPDATE account SET window_used = window_used + 1',
   'the spending of a budget differs from its reservations and charges':
     'UPDATE budget_spend SET spent = spent + 1',
-  'a job or chat is counted in another budget than that of its API key': `UPDATE reservation
+  'a job or chat is counted in other budgets than those of its API key and end user': `UPDATE reservation
     SET budget_id = 'another'`,
   'a charge has another price than its reservation': `UPDATE ledger_entry SET price_rows = '{price_1}'
     WHERE kind = 'charge'`,
@@ -311,7 +311,8 @@ it('an audit of 10,001 forged rows counts them and lists at most 100 of a kind, 
     '/audit',
   );
   expect(body.findings.filter((one) => one.finding === finding)).toHaveLength(100);
-  const otherBudget = 'a job or chat is counted in another budget than that of its API key';
+  const otherBudget =
+    'a job or chat is counted in other budgets than those of its API key and end user';
   for (const name of [finding, otherBudget])
     expect(body.checks).toContainEqual({ name, examined: null, found: 10_001 });
 });

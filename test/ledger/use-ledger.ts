@@ -2,6 +2,7 @@
 import { afterEach, expect } from 'vitest';
 import { createKeys } from '../../identity/keys.ts';
 import { createChatLedger } from '../../chat/chat-ledger.ts';
+import { addEndUser } from '../../domain/end-users.ts';
 import { newId } from '../../domain/ids.ts';
 import { createLedger, type Ledger } from '../../ledger/ledger.ts';
 import { openDatabase } from '../../platform/database.ts';
@@ -11,7 +12,16 @@ import { createTestDatabase } from '../harness/database.ts';
 import { during } from '../harness/during.ts';
 
 /** An organization with credits, and a key. */
-export type Holder = Pick<TestCaller, 'organizationId' | 'userId' | 'keyId'>;
+export interface Holder extends Pick<TestCaller, 'organizationId' | 'userId' | 'keyId'> {
+  /** End user of its reservations. */
+  endUser?: string;
+}
+
+/** Returns the metadata of a reservation of a holder. */
+const metadataOf = ({ endUser }: Pick<Holder, 'endUser'>) => {
+  const metadata = addEndUser(null, endUser ?? null);
+  return metadata ? { metadata } : {};
+};
 
 interface MoveOptions {
   /** The ledger of one of two processes; the first by default. */
@@ -54,13 +64,13 @@ async function start() {
     },
 
     reserve(
-      { organizationId, keyId }: Holder,
+      { organizationId, keyId, ...of }: Holder,
       amountMicro: number,
       { id = newId('job'), from = ledger, hasJob = false }: MoveOptions & { id?: string } = {},
     ) {
       const deadlineAt = new Date(Date.now() + 60_000).toISOString();
       const request = { provider: 'fal', requestId: 'req_1', deadlineAt, request: {} };
-      const job = { keyId, type: 'imageGenerate', model: null, ...request };
+      const job = { keyId, type: 'imageGenerate', model: null, ...request, ...metadataOf(of) };
       const reservation = {
         organizationId,
         id,
@@ -92,13 +102,13 @@ async function start() {
     },
 
     reserveChat(
-      { organizationId, keyId }: Holder,
+      { organizationId, keyId, ...of }: Holder,
       amountMinMicro: number,
       amountMaxMicro = amountMinMicro,
       id = newId('chat'),
     ) {
       const amounts = { amountMinMicro, amountExpectedMicro: amountMaxMicro, amountMaxMicro };
-      const chat = { keyId, ...servedBy, streamed: false, requestId: 'req_1' };
+      const chat = { keyId, ...servedBy, streamed: false, requestId: 'req_1', ...metadataOf(of) };
       const reservation = { organizationId, id, ...amounts, freeDivisor: 2, ttlMs: 60_000 };
       return chatLedger.reserve({ ...reservation, chat });
     },

@@ -6,6 +6,7 @@ import type { ImageModel } from '../../../studio/models/image-model.ts';
 import { editModels } from '../../../studio/models/image-models.ts';
 import type { ParameterRules } from '../../../studio/models/model-parameters.ts';
 import { findByAnyName } from '../../../studio/models/maker-names.ts';
+import { readClientUser } from '../../../domain/end-users.ts';
 import { fieldError } from '../../../domain/errors.ts';
 import type { JsonObject } from '../../../domain/json.ts';
 import { reduceRatio } from '../../../studio/capabilities/image-calls.ts';
@@ -30,6 +31,7 @@ export const imageFields = {
     description:
       'If omitted, the response contains both `b64_json` and a `url` that is valid for one day.',
   }),
+  user: z.string().max(512).nullish(),
   stream: z
     .union([z.literal(false), z.literal('false')], 'is not supported: images are not streamed')
     .nullish(),
@@ -123,6 +125,7 @@ export function createEditReader(onFields: (fields: ImageRequest) => void): Requ
     });
     return {
       ...parsedRequest,
+      endUserDefault: readClientUser(fields.user),
       storeFiles: async () => ({
         request: {
           ...parsedRequest.request,

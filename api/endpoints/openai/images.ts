@@ -1,5 +1,6 @@
 /** POST /api/v1/images/…: imageGenerate and imageEdit in the format of OpenAI's images API. */
 import { z } from 'zod';
+import { readClientUser } from '../../../domain/end-users.ts';
 import type { JobRecord } from '../../../studio/jobs/job-reads.ts';
 import { imageModels } from '../../../studio/models/image-models.ts';
 import { findByAnyName } from '../../../studio/models/maker-names.ts';
@@ -41,7 +42,10 @@ export const imagesGenerations = defineEndpoint({
       ctx,
       {
         capability: imageGenerate,
-        readBody: (_, capability) => parseCapabilityFields(capability, fields),
+        readBody: (_, capability) => ({
+          ...parseCapabilityFields(capability, fields),
+          endUserDefault: readClientUser(body.user),
+        }),
       },
       services,
     );

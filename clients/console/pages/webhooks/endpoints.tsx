@@ -36,6 +36,8 @@ const eventTexts: Record<EventType, string> = {
   'account.balance.low': 'The balance is low',
   'key.limit.near': '80% of a key limit used',
   'key.limit.reached': 'Key limit reached',
+  'end_user.limit.near': '80% of an end user’s limit used',
+  'end_user.limit.reached': 'Limit of an end user reached',
 };
 const eventTypes = Object.keys(eventTexts).filter((type): type is EventType => type in eventTexts);
 const newEndpoint = {

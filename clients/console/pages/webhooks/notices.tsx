@@ -15,6 +15,8 @@ const titles: Record<Settings['notices'][number]['type'], string> = {
   'account.balance.low': 'Low balance',
   'key.limit.near': '80% of a key limit used',
   'key.limit.reached': 'Key limit reached',
+  'end_user.limit.near': '80% of an end user’s limit used',
+  'end_user.limit.reached': 'Limit of an end user reached',
 };
 
 /** Shows the account notices. `denial` is the reason why the user may not see them, or null. */

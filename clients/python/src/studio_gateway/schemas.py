@@ -308,7 +308,7 @@ class JobProgress(TypedDict):
 
 
 class JobError(TypedDict):
-    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'WEBHOOK_ENDPOINT_QUOTA_REACHED', 'RECIPE_QUOTA_REACHED', 'SHARE_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'BULK_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'CHAT_ARCHIVED', 'ANSWER_DELETED', 'SHARE_ENDED', 'USAGE_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'BULK_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'NO_RESULT', 'JOB_NOT_DONE', 'NOT_AWAITING', 'ALREADY_DECIDED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'JOBS_MAX_REACHED', 'BULK_LIMIT_REACHED', 'WINDOW_EXHAUSTED', 'PRICE_LIMIT_EXCEEDED', 'SKIPPED', 'APPROVAL_REJECTED', 'APPROVAL_TIMEOUT', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'END_USER_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'WEBHOOK_ENDPOINT_QUOTA_REACHED', 'RECIPE_QUOTA_REACHED', 'SHARE_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'BULK_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'CHAT_ARCHIVED', 'ANSWER_DELETED', 'SHARE_ENDED', 'USAGE_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'BULK_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'NO_RESULT', 'JOB_NOT_DONE', 'NOT_AWAITING', 'ALREADY_DECIDED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'END_USER_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'JOBS_MAX_REACHED', 'BULK_LIMIT_REACHED', 'WINDOW_EXHAUSTED', 'PRICE_LIMIT_EXCEEDED', 'SKIPPED', 'APPROVAL_REJECTED', 'APPROVAL_TIMEOUT', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
     message: str
     retryable: bool
 
@@ -362,6 +362,15 @@ class AwaitingStep(TypedDict):
     until: str
     credits: float
     takes: list[AwaitingStepTake]
+
+
+class EndUserLimitNotice(TypedDict):
+    noticeId: str
+    limit: float
+    per: Literal['day', 'week', 'month', 'total']
+    used: float
+    resetsAt: str | None
+    endUser: str
 
 
 class TokenUsage(TypedDict):
@@ -448,6 +457,7 @@ class UsageRecord(TypedDict):
     keyId: str | None
     requestId: str | None
     metadata: dict[str, str]
+    endUser: str | None
     priceRows: NotRequired[list[str]]
     createdAt: str
 
@@ -691,6 +701,7 @@ class BulkJob(TypedDict):
     maxFailedPercent: float | None
     etaSeconds: int | None
     metadata: dict[str, str]
+    endUser: str | None
     recipe: str | None
     createdAt: str
     completedAt: str | None
@@ -753,7 +764,7 @@ class BulkResult(TypedDict):
 
 
 class DecidedItemError(TypedDict):
-    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'WEBHOOK_ENDPOINT_QUOTA_REACHED', 'RECIPE_QUOTA_REACHED', 'SHARE_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'BULK_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'CHAT_ARCHIVED', 'ANSWER_DELETED', 'SHARE_ENDED', 'USAGE_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'BULK_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'NO_RESULT', 'JOB_NOT_DONE', 'NOT_AWAITING', 'ALREADY_DECIDED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'JOBS_MAX_REACHED', 'BULK_LIMIT_REACHED', 'WINDOW_EXHAUSTED', 'PRICE_LIMIT_EXCEEDED', 'SKIPPED', 'APPROVAL_REJECTED', 'APPROVAL_TIMEOUT', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
+    code: Literal['Unauthorized', 'FORBIDDEN', 'ORGANIZATION_SUSPENDED', 'END_USER_SUSPENDED', 'STORAGE_QUOTA_EXCEEDED', 'INVALID_REQUEST', 'UNKNOWN_MODEL', 'UNSUPPORTED_PARAMETER', 'CONFLICTING_FIELDS', 'INVALID_INPUT_URL', 'KEY_QUOTA_REACHED', 'WEBHOOK_ENDPOINT_QUOTA_REACHED', 'RECIPE_QUOTA_REACHED', 'SHARE_QUOTA_REACHED', 'NOT_FOUND', 'JOB_NOT_FOUND', 'BULK_NOT_FOUND', 'METHOD_NOT_ALLOWED', 'JOB_ARCHIVED', 'CHAT_ARCHIVED', 'ANSWER_DELETED', 'SHARE_ENDED', 'USAGE_ARCHIVED', 'MEDIA_DELETED', 'REQUEST_TIMEOUT', 'JOB_ALREADY_DONE', 'BULK_ALREADY_DONE', 'JOB_NOT_REFUNDABLE', 'NO_RESULT', 'JOB_NOT_DONE', 'NOT_AWAITING', 'ALREADY_DECIDED', 'ANSWER_NOT_KEPT', 'JOB_RUNNING', 'OUTCOME_UNDECIDED', 'KEY_ALREADY_REPLACED', 'REQUEST_IN_PROGRESS', 'UPLOAD_IN_PROGRESS', 'ALREADY_UPLOADED', 'PAYLOAD_TOO_LARGE', 'FILE_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'RANGE_NOT_SATISFIABLE', 'IDEMPOTENCY_KEY_REUSED', 'INSUFFICIENT_CREDITS', 'KEY_LIMIT_EXCEEDED', 'END_USER_LIMIT_EXCEEDED', 'WINDOW_LIMIT_EXCEEDED', 'Rate limit exceeded. Please slow down.', 'JOBS_MAX_REACHED', 'BULK_LIMIT_REACHED', 'WINDOW_EXHAUSTED', 'PRICE_LIMIT_EXCEEDED', 'SKIPPED', 'APPROVAL_REJECTED', 'APPROVAL_TIMEOUT', 'CONTEXT_LENGTH_EXCEEDED', 'PROVIDER_REJECTED_INPUT', 'CONTENT_POLICY', 'PROVIDER_ERROR', 'STORAGE_ERROR', 'DEADLINE_EXCEEDED', 'OUTCOME_UNKNOWN', 'CANCELED', 'JOB_LOST', 'SERVICE_UNAVAILABLE', 'Internal server error']
     message: str
 
 
@@ -803,7 +814,7 @@ class WebhookTest(TypedDict):
 class WebhookEndpoint(TypedDict):
     endpointId: str
     url: str
-    events: list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'chat.completed', 'chat.failed', 'chat.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]
+    events: list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'chat.completed', 'chat.failed', 'chat.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached', 'end_user.limit.near', 'end_user.limit.reached']]
     description: str
     paused: bool
     delivered: int
@@ -891,12 +902,30 @@ class ApiKeyMeta(TypedDict):
     jobsMax: int | None
 
 
+class EndUserBudget(TypedDict):
+    limit: float
+    per: Literal['day', 'week', 'month', 'total']
+    used: float
+    remaining: float
+    resetsAt: str | None
+
+
+class EndUser(TypedDict):
+    endUser: str
+    suspended: bool
+    limit: KeyLimit | None
+    rateLimit: int | None
+    inherited: bool
+    budget: EndUserBudget | None
+
+
 class UsageSummaryRow(TypedDict):
     day: NotRequired[str]
     month: NotRequired[str]
     model: NotRequired[str | None]
     keyId: NotRequired[str]
     type: NotRequired[str]
+    endUser: NotRequired[str | None]
     metadata: NotRequired[dict[str, str | None]]
     requests: int
     credits: float
@@ -947,6 +976,7 @@ class RequestRecord(TypedDict):
     keyId: str
     requestId: str | None
     metadata: dict[str, str]
+    endUser: str | None
     createdAt: str
 
 
@@ -1011,6 +1041,10 @@ class AwaitingStepOutput(TypedDict):
     until: str
     credits: float
     takes: list[AwaitingStepOutputTake]
+
+
+class EndUserLimitNoticeOutput(EndUserLimitNotice):
+    pass
 
 
 class ChatRequestSystemMessagesTextContentEphemeralCacheControl(TypedDict):
@@ -1159,6 +1193,7 @@ ChatRequest = TypedDict(
         'reasoning_effort': NotRequired[Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None],
         'user': NotRequired[str | None],
         'metadata': NotRequired[dict[str, str] | None],
+        'endUser': NotRequired[str | None],
         'async': NotRequired[bool | None],
         'webhookUrl': NotRequired[str | None],
         'webhookEvents': NotRequired[list[Literal['completed', 'failed', 'canceled']] | None],
@@ -1445,6 +1480,7 @@ ChatCompletionsRequest = TypedDict(
         'reasoning_effort': NotRequired[Literal['none', 'minimal', 'low', 'medium', 'high', 'xhigh', 'max'] | None],
         'user': NotRequired[str | None],
         'metadata': NotRequired[dict[str, str] | None],
+        'endUser': NotRequired[str | None],
         'n': NotRequired[int | None],
         'tools': NotRequired[list[ChatCompletionsRequestTool] | None],
         'tool_choice': NotRequired[Literal['none', 'auto', 'required'] | ChatCompletionsRequestFunctionToolChoice | ChatCompletionsRequestAllowedToolsToolChoice | None],
@@ -1804,6 +1840,7 @@ class CreateMessageRequest(TypedDict):
     tools: NotRequired[list[CreateMessageRequestTool] | None]
     tool_choice: NotRequired[CreateMessageRequestAutoToolChoice | CreateMessageRequestAnyToolChoice | CreateMessageRequestToolToolChoice | CreateMessageRequestNoneToolChoice | None]
     metadata: NotRequired[CreateMessageRequestMetadata | None]
+    endUser: NotRequired[str | None]
     output_config: NotRequired[CreateMessageRequestOutputConfig | None]
     service_tier: NotRequired[Literal['auto', 'standard_only'] | None]
     speed: NotRequired[Literal['standard'] | None]
@@ -2112,6 +2149,7 @@ class CountMessageTokensRequest(TypedDict):
     tools: NotRequired[list[CountMessageTokensRequestTool] | None]
     tool_choice: NotRequired[CountMessageTokensRequestAutoToolChoice | CountMessageTokensRequestAnyToolChoice | CountMessageTokensRequestToolToolChoice | CountMessageTokensRequestNoneToolChoice | None]
     metadata: NotRequired[CountMessageTokensRequestMetadata | None]
+    endUser: NotRequired[str | None]
     output_config: NotRequired[CountMessageTokensRequestOutputConfig | None]
     service_tier: NotRequired[Literal['auto', 'standard_only'] | None]
     speed: NotRequired[Literal['standard'] | None]
@@ -2194,6 +2232,7 @@ ImageGenerateRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'endUser': NotRequired[str | None],
         'recipe': NotRequired[str],
     },
 )
@@ -2233,6 +2272,7 @@ ImageEditRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'endUser': NotRequired[str | None],
         'recipe': NotRequired[str],
     },
 )
@@ -2265,6 +2305,7 @@ ImageUpscaleRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'endUser': NotRequired[str | None],
         'recipe': NotRequired[str],
     },
 )
@@ -2301,6 +2342,7 @@ ImageRemoveBackgroundRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'endUser': NotRequired[str | None],
         'recipe': NotRequired[str],
     },
 )
@@ -2336,6 +2378,7 @@ ImageBatchRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'endUser': NotRequired[str | None],
         'recipe': NotRequired[str],
     },
 )
@@ -2388,6 +2431,7 @@ VideoGenerateRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'endUser': NotRequired[str | None],
         'recipe': NotRequired[str],
     },
 )
@@ -2420,6 +2464,7 @@ VideoUpscaleRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'endUser': NotRequired[str | None],
         'recipe': NotRequired[str],
     },
 )
@@ -2455,6 +2500,7 @@ VideoMergeRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'endUser': NotRequired[str | None],
         'recipe': NotRequired[str],
     },
 )
@@ -2480,6 +2526,7 @@ VoiceoverGenerateRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'endUser': NotRequired[str | None],
         'recipe': NotRequired[str],
     },
 )
@@ -2522,6 +2569,7 @@ DialogueGenerateRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'endUser': NotRequired[str | None],
         'recipe': NotRequired[str],
     },
 )
@@ -2569,6 +2617,7 @@ MusicPlanRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'endUser': NotRequired[str | None],
         'recipe': NotRequired[str],
     },
 )
@@ -2593,6 +2642,7 @@ MusicGenerateRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'endUser': NotRequired[str | None],
         'recipe': NotRequired[str],
     },
 )
@@ -2632,6 +2682,7 @@ SfxGenerateRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'endUser': NotRequired[str | None],
         'recipe': NotRequired[str],
     },
 )
@@ -2663,6 +2714,7 @@ AudioTranscribeRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'endUser': NotRequired[str | None],
         'recipe': NotRequired[str],
     },
 )
@@ -2726,6 +2778,7 @@ ResumePipelineRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'endUser': NotRequired[str | None],
     },
 )
 
@@ -2947,6 +3000,7 @@ class StartBulkRequest(TypedDict):
     webhookUrl: NotRequired[str]
     webhookEvents: NotRequired[list[Literal['paused', 'completed', 'stopped', 'canceled']]]
     metadata: NotRequired[dict[str, str] | None]
+    endUser: NotRequired[str | None]
     recipe: NotRequired[str]
 
 
@@ -2975,6 +3029,7 @@ class EstimateBulkRequest(TypedDict):
     webhookUrl: NotRequired[str]
     webhookEvents: NotRequired[list[Literal['paused', 'completed', 'stopped', 'canceled']]]
     metadata: NotRequired[dict[str, str] | None]
+    endUser: NotRequired[str | None]
     recipe: NotRequired[str]
 
 
@@ -3048,7 +3103,7 @@ class ListWebhookEndpointsAnswer(TypedDict):
 
 class CreateWebhookEndpointRequest(TypedDict):
     url: str
-    events: list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'chat.completed', 'chat.failed', 'chat.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]
+    events: list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'chat.completed', 'chat.failed', 'chat.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached', 'end_user.limit.near', 'end_user.limit.reached']]
     description: NotRequired[str]
     paused: NotRequired[bool]
 
@@ -3056,7 +3111,7 @@ class CreateWebhookEndpointRequest(TypedDict):
 class CreateWebhookEndpointAnswerData(TypedDict):
     endpointId: str
     url: str
-    events: list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'chat.completed', 'chat.failed', 'chat.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]
+    events: list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'chat.completed', 'chat.failed', 'chat.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached', 'end_user.limit.near', 'end_user.limit.reached']]
     description: str
     paused: bool
     delivered: int
@@ -3082,7 +3137,7 @@ class GetWebhookEndpointAnswer(TypedDict):
 
 class UpdateWebhookEndpointRequest(TypedDict):
     url: NotRequired[str]
-    events: NotRequired[list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'chat.completed', 'chat.failed', 'chat.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached']]]
+    events: NotRequired[list[Literal['studio.job.started', 'studio.job.awaiting_approval', 'studio.job.completed', 'studio.job.failed', 'studio.job.canceled', 'chat.completed', 'chat.failed', 'chat.canceled', 'studio.bulk.paused', 'studio.bulk.completed', 'studio.bulk.stopped', 'studio.bulk.canceled', 'account.balance.low', 'key.limit.near', 'key.limit.reached', 'end_user.limit.near', 'end_user.limit.reached']]]
     description: NotRequired[str]
     paused: NotRequired[bool]
 
@@ -3460,6 +3515,7 @@ class CreateResponseRequest(TypedDict):
     safety_identifier: NotRequired[str | None]
     service_tier: NotRequired[Literal['auto', 'default'] | None]
     metadata: NotRequired[dict[str, str] | None]
+    endUser: NotRequired[str | None]
     include: NotRequired[list[Literal['reasoning.encrypted_content', 'code_interpreter_call.outputs', 'computer_call_output.output.image_url', 'file_search_call.results', 'message.input_image.image_url', 'web_search_call.action.sources', 'web_search_call.results']] | None]
     truncation: NotRequired[Literal['disabled'] | None]
     store: NotRequired[bool | None]
@@ -3703,6 +3759,7 @@ class CreateEmbeddingsRequest(TypedDict):
     encoding_format: NotRequired[Literal['float', 'base64'] | None]
     user: NotRequired[str | None]
     metadata: NotRequired[dict[str, str] | None]
+    endUser: NotRequired[str | None]
 
 
 class CreateEmbeddingsAnswerDatum(TypedDict):
@@ -3732,6 +3789,7 @@ class EstimateEmbeddingsRequest(TypedDict):
     encoding_format: NotRequired[Literal['float', 'base64'] | None]
     user: NotRequired[str | None]
     metadata: NotRequired[dict[str, str] | None]
+    endUser: NotRequired[str | None]
 
 
 class EstimateEmbeddingsAnswer(ChatEstimateAnswer):
@@ -3747,6 +3805,7 @@ class ImagesGenerationsRequest(TypedDict):
     background: NotRequired[Literal['auto', 'transparent', 'opaque'] | None]
     output_format: NotRequired[Literal['png', 'jpeg', 'webp'] | None]
     response_format: NotRequired[Literal['url', 'b64_json'] | None]
+    user: NotRequired[str | None]
     stream: NotRequired[Literal[False, 'false'] | None]
 
 
@@ -3834,9 +3893,9 @@ class GetNoticesAnswerNotice(TypedDict):
     attempts: int
     lastStatus: int | None
     lastError: str | None
-    type: Literal['account.balance.low', 'key.limit.near', 'key.limit.reached']
+    type: Literal['account.balance.low', 'key.limit.near', 'key.limit.reached', 'end_user.limit.near', 'end_user.limit.reached']
     createdAt: str
-    data: GetNoticesAnswerNoticeBalanceNoticeData | GetNoticesAnswerNoticeKeyLimitNoticeData
+    data: GetNoticesAnswerNoticeBalanceNoticeData | GetNoticesAnswerNoticeKeyLimitNoticeData | EndUserLimitNoticeOutput
 
 
 class GetNoticesAnswer(TypedDict):
@@ -3863,9 +3922,9 @@ class SetNoticesAnswerNotice(TypedDict):
     attempts: int
     lastStatus: int | None
     lastError: str | None
-    type: Literal['account.balance.low', 'key.limit.near', 'key.limit.reached']
+    type: Literal['account.balance.low', 'key.limit.near', 'key.limit.reached', 'end_user.limit.near', 'end_user.limit.reached']
     createdAt: str
-    data: SetNoticesAnswerNoticeBalanceNoticeData | SetNoticesAnswerNoticeKeyLimitNoticeData
+    data: SetNoticesAnswerNoticeBalanceNoticeData | SetNoticesAnswerNoticeKeyLimitNoticeData | EndUserLimitNoticeOutput
 
 
 class SetNoticesAnswer(TypedDict):
@@ -3898,12 +3957,8 @@ class DeleteFileAnswer(TypedDict):
     data: DeleteFileAnswerData
 
 
-class ListApiKeysAnswerKeyBudget(TypedDict):
-    limit: float
-    per: Literal['day', 'week', 'month', 'total']
-    used: float
-    remaining: float
-    resetsAt: str | None
+class ListApiKeysAnswerKeyBudget(EndUserBudget):
+    pass
 
 
 class ListApiKeysAnswerKey(TypedDict):
@@ -3987,7 +4042,7 @@ class RevokeApiKeyAnswer(TypedDict):
     keyId: str
 
 
-class GetKeyAnswerBudget(ListApiKeysAnswerKeyBudget):
+class GetKeyAnswerBudget(EndUserBudget):
     pass
 
 
@@ -4016,6 +4071,33 @@ class GetKeyAnswer(TypedDict):
     budget: GetKeyAnswerBudget | None
     jobsOpen: int
     organizationLimits: GetKeyAnswerOrganizationLimits
+
+
+class ListEndUsersAnswer(TypedDict):
+    success: Literal[True]
+    data: list[EndUser]
+    hasMore: bool
+    nextCursor: str | None
+
+
+class GetEndUserAnswer(TypedDict):
+    success: Literal[True]
+    data: EndUser
+
+
+class SetEndUserRequest(TypedDict):
+    limit: NotRequired[KeyLimit | None]
+    rateLimit: NotRequired[int | None]
+    suspended: NotRequired[bool]
+
+
+class SetEndUserAnswer(GetEndUserAnswer):
+    pass
+
+
+class DeleteEndUserAnswer(TypedDict):
+    success: Literal[True]
+    endUser: str
 
 
 class GetSessionAnswerSession(TypedDict):
@@ -4138,6 +4220,7 @@ class JobFields(TypedDict):
     error: JobFieldsError | None
     billing: JobFieldsBilling
     metadata: dict[str, str]
+    endUser: str | None
     recipe: str | None
     requestId: str
     statusUrl: str
@@ -4174,6 +4257,7 @@ class BulkOptions(TypedDict):
     webhookUrl: NotRequired[str]
     webhookEvents: NotRequired[list[Literal['paused', 'completed', 'stopped', 'canceled']]]
     metadata: NotRequired[dict[str, str] | None]
+    endUser: NotRequired[str | None]
     recipe: NotRequired[str]
 
 
@@ -4345,6 +4429,7 @@ class Job(TypedDict):
     error: JobError | None
     billing: JobBilling
     metadata: dict[str, str]
+    endUser: str | None
     recipe: str | None
     requestId: str
     statusUrl: str
@@ -4431,6 +4516,7 @@ class UsageEvent(TypedDict):
     priceRows: list[str]
     keyId: str | None
     metadata: dict[str, str]
+    endUser: str | None
     jobId: str | None
     chatId: str | None
     requestId: str | None
@@ -4459,6 +4545,7 @@ class JobOutput(TypedDict):
     error: JobOutputError | None
     billing: JobOutputBilling
     metadata: dict[str, str]
+    endUser: str | None
     recipe: str | None
     requestId: str
     statusUrl: str
@@ -4558,6 +4645,7 @@ PipelineRequest = TypedDict(
         'webhookUrl': NotRequired[str],
         'webhookEvents': NotRequired[list[Literal['started', 'awaiting_approval', 'completed', 'failed', 'canceled']]],
         'metadata': NotRequired[dict[str, str] | None],
+        'endUser': NotRequired[str | None],
         'recipe': NotRequired[str],
     },
 )
