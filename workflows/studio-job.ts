@@ -65,7 +65,7 @@ function throwIfUnsupportedPlan(
     throw createFailure('UNKNOWN_PLAN', 'the input is not a job plan');
   if (versions.includes(plan.planVersion)) return;
   throw new Error(
-    `the plan has version ${plan.planVersion}; this worker only runs versions ${versions.join(' and ')}`,
+    `the plan has version ${plan.planVersion}; this worker only runs versions ${versions.join(', ')}`,
   );
 }
 

@@ -52,6 +52,18 @@ const progress = { state: 'generating', queuePosition: null } as const;
 const pending: CheckOutcome = { kind: 'pending', progress };
 const ended: CheckOutcome = { kind: 'ended' };
 const delivered = makeOutputs(0);
+/** Adds the line with which one delivered output is charged. */
+const withLine = (outputs: CallOutputs): CallOutputs => ({
+  ...outputs,
+  line: {
+    unit: 'image',
+    quantity: 1,
+    unitPriceMicro: 1_000_000,
+    discountMicro: 0,
+    unitCostMicro: 1_000_000,
+    costDiscountMicro: 0,
+  },
+});
 const operation = { kind: 'operation', operation: { id: 'fal-0' } } as const;
 const atOpenai = { kind: 'operation', operation: { id: 'openai-0' } } as const;
 const balance = { posted: 0, reserved: 0, available: 0 };
@@ -155,7 +167,8 @@ describeJobs('a step', () => {
         jobId,
         organizationId,
         chargeMicro: 1_000_000,
-        outputs: [delivered],
+        costMicro: 1_000_000,
+        outputs: [withLine(delivered)],
       },
     ]);
     const charged = { billing: 'charged', chargedMicro: 1_000_000, reason: null };
@@ -751,12 +764,12 @@ describeJobs('a job', () => {
   });
 
   it('with an unknown plan version waits for a worker that supports it', async () => {
-    const job = await scripted.start({}, { planVersion: 3 });
+    const job = await scripted.start({}, { planVersion: 9 });
     const messages = async () =>
       (await job.handle.fetchHistory()).events?.flatMap(
         (event) => event.workflowTaskFailedEventAttributes?.failure?.message ?? [],
       );
-    const message = 'the plan has version 3; this worker only runs versions 1 and 2';
+    const message = 'the plan has version 9; this worker only runs versions 1, 2, 4';
     await expect.poll(messages).toContain(message);
     expect((await job.handle.describe()).status.name).toBe('RUNNING');
     expect(job.calls).toEqual([]);
@@ -782,9 +795,9 @@ describeJobs('a job with several calls', () => {
     expect(end.outcome).toMatchObject({ status: 'completed', chargedMicro: 2_000_000 });
     const error = { code: 'CONTENT_POLICY', message: 'it is content_policy' };
     expect(job.readInputs('charge')[0]?.outputs).toEqual([
-      makeOutputs(0),
+      withLine(makeOutputs(0)),
       { callIndex: 1, artifacts: [], data: null, delivered: 0, error },
-      makeOutputs(2),
+      withLine(makeOutputs(2)),
     ]);
     const queued = ['check', 'store', 'submit'].flatMap((verb) => Array(3).fill(`${verb} on fal`));
     expect(end.steps.split(', ').toSorted()).toEqual(['charge', 'reserve', ...queued].toSorted());
@@ -828,7 +841,11 @@ describeJobs('a job with several calls', () => {
     expect(job.readInputs('assemble')).toMatchObject([
       { kind: 'concat_audio', callIndex: 2, parts: [makeArtifact(0), makeArtifact(1)] },
     ]);
-    expect(job.readInputs('charge')[0]?.outputs).toEqual([0, 1, 2].map(makeOutputs));
+    expect(job.readInputs('charge')[0]?.outputs).toEqual([
+      withLine(makeOutputs(0)),
+      withLine(makeOutputs(1)),
+      makeOutputs(2),
+    ]);
     expect(end.steps).toMatch(/assemble, charge$/);
   });
 
