@@ -42,7 +42,7 @@ DECLARE at timestamptz := clock_timestamp(); w rate_window;
 BEGIN
   IF is_repeated THEN RETURN NULL; END IF;
   IF limits.suspended THEN RETURN '{"verdict": "end_user_suspended"}'; END IF;
-  IF limits.rate_limit IS NULL OR operation #>> '{job,plan,inBulk}' IS NOT NULL THEN RETURN NULL; END IF;
+  IF limits.rate_limit IS NULL OR operation #>> '{job,plan,inBulk}' IS NOT NULL OR operation ? 'item' THEN RETURN NULL; END IF;
   INSERT INTO rate_window AS r (owner_id, bucket, started_at, hits) VALUES (budget, 'requests', at, 1)
     ON CONFLICT (owner_id, bucket) DO UPDATE SET
       started_at = CASE WHEN r.started_at > at - interval '1 minute' THEN r.started_at ELSE at END,

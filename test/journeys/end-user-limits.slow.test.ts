@@ -133,6 +133,24 @@ describe('a limit of an end user', () => {
     ]);
   });
 
+  it('counts the chats of a bulk job in the limit, and not as requests per minute', async () => {
+    const { caller } = gateway;
+    await set(caller, 'bulk-dan', { limit: { credits: 100, per: 'total' }, rateLimit: 1 });
+    await set(caller, 'bulk-eve', { suspended: true });
+    const items = ['bulk-dan', 'bulk-dan', 'bulk-dan', 'bulk-eve'].map((user) => ({
+      use: 'chat/completions',
+      body: { ...chat, user },
+    }));
+    const { bulkId } = await bulk.accept({ items });
+    expect(await bulk.untilDone(bulkId)).toMatchObject({
+      status: 'completed',
+      counts: { completed: 3, failed: 1 },
+    });
+    const [failed] = (await bulk.readResults(bulkId)).filter(({ error }) => error !== null);
+    expect(failed?.error).toMatchObject({ code: 'END_USER_SUSPENDED' });
+    expect((await get(caller, 'bulk-dan')).budget?.used).toBeGreaterThan(0);
+  });
+
   it('sends a notice at 80 % and one at 100 %, once a period', async () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const url = gateway.receiver.at('/end-user');
