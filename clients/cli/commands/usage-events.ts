@@ -22,6 +22,7 @@ const usageEvent = z.looseObject({
   priceRows: z.array(z.string()),
   keyId: z.string().nullable(),
   metadata: z.record(z.string(), z.string()),
+  endUser: z.string().nullable(),
   jobId: z.string().nullable(),
   chatId: z.string().nullable(),
 });
@@ -84,7 +85,8 @@ const focusColumns: Record<string, (event: UsageEvent, usd: number) => string | 
   SkuId: ({ model }) => model,
   SkuPriceId: ({ priceRows }) => priceRows.join(' ') || null,
   SubAccountId: ({ keyId }) => keyId,
-  Tags: ({ metadata }) => JSON.stringify(metadata),
+  Tags: ({ metadata, endUser }) =>
+    JSON.stringify({ ...metadata, ...(endUser !== null && { endUser }) }),
   x_EventId: ({ id }) => id,
   x_Credits: ({ credits }) => credits,
 };
@@ -123,15 +125,25 @@ export function addEventCommands(usage: Command): void {
     .command('export')
     .description('print the charges and refunds of a period as a table')
     .requiredOption('--focus', 'in the columns of FOCUS, the FinOps format, as CSV')
+    .option(
+      '--since <number>',
+      'only events behind this number, as after an archive',
+      parseNumber,
+      0,
+    )
     .option('--from <time>', 'only events from this ISO 8601 time on')
     .option('--to <time>', 'only events before this time');
   exported.action(async () => {
-    const { from, to } = exported.opts<{ from?: string; to?: string }>();
+    const {
+      since: after,
+      from,
+      to,
+    } = exported.opts<{ since: number; from?: string; to?: string }>();
     const [fromMs, toMs] = [parseTime(from, 0), parseTime(to, Infinity)];
     const session = openSession(exported);
     const { body } = await session.client('caller').send('/api/v1/pricing', priceList);
     session.output.write(`${Object.keys(focusColumns).join(',')}\n`);
-    for await (const read of readPages(session, { after: 0, isFollowing: false })) {
+    for await (const read of readPages(session, { after, isFollowing: false })) {
       const shown = read.filter(({ kind, createdAt }) => {
         const atMs = Date.parse(createdAt);
         return (kind === 'charge' || kind === 'refund') && atMs >= fromMs && atMs < toMs;
