@@ -10,6 +10,7 @@ import {
   defaultGrpcRetryOptions,
   makeGrpcRetryInterceptor,
   type ConnectionLike,
+  type ConnectionOptions,
 } from '@temporalio/client';
 import { repeat } from './background.ts';
 import { findProxy } from './connector.ts';
@@ -70,7 +71,7 @@ function readProxy({ hostname, port, username, password }: URL) {
   };
 }
 
-type ConnectionOptions = Awaited<ReturnType<typeof connectionOptions>>;
+type OwnOptions = Awaited<ReturnType<typeof connectionOptions>>;
 
 /** gRPC options to reconnect within a second after an outage; the default is up to two minutes. */
 const channelArgs = {
@@ -78,8 +79,13 @@ const channelArgs = {
   'grpc.max_reconnect_backoff_ms': 1000,
 };
 
+/** Interceptor of the calls of a connection. */
+type Interceptor = NonNullable<ConnectionOptions['interceptors']>[number];
+/** Interval at which a connection that closes looks for scheduled retries, in milliseconds. */
+const stopPollMs = 10;
+
 /** Connects a client, whose library takes the address of the server behind a proxy as an argument. */
-async function connect({ proxy, ...options }: ConnectionOptions): Promise<Connection> {
+async function connect({ proxy, ...options }: OwnOptions): Promise<Connection> {
   const retries = createRetries();
   const { username, password } = proxy?.basicAuth ?? {};
   const connection = await Connection.connect({
@@ -102,27 +108,34 @@ async function connect({ proxy, ...options }: ConnectionOptions): Promise<Connec
 }
 
 /**
- * Makes the interceptor that retries calls, and the function that stops it before the connection closes: a retry on a
- * closed connection throws in a timer, which would end the process.
+ * Makes the interceptor that retries calls, and the function that stops retries before the connection closes: a retry
+ * on a closed connection throws in a timer, which would end the process.
  */
 function createRetries() {
   const { retryableDecider, delayFunction } = defaultGrpcRetryOptions();
   let stopped = false;
-  let lastRetryAtMs = 0;
+  /** Number of calls, of their attempts, and of the retries that were scheduled. */
+  const counts = { calls: 0, attempts: 0, scheduled: 0 };
+  const retry = makeGrpcRetryInterceptor({
+    retryableDecider: (attempt, status) => !stopped && retryableDecider(attempt, status),
+    delayFunction(attempt, status) {
+      counts.scheduled += 1;
+      return delayFunction(attempt, status);
+    },
+  });
+  const interceptor: Interceptor = (options, nextCall) => {
+    counts.calls += 1;
+    return retry(options, (attemptOptions) => {
+      counts.attempts += 1;
+      return nextCall(attemptOptions);
+    });
+  };
   return {
-    interceptor: makeGrpcRetryInterceptor({
-      retryableDecider: (attempt, status) => !stopped && retryableDecider(attempt, status),
-      delayFunction(attempt, status) {
-        const delayMs = delayFunction(attempt, status);
-        lastRetryAtMs = Math.max(lastRetryAtMs, performance.now() + delayMs);
-        return delayMs;
-      },
-    }),
+    interceptor,
+    /** Waits until the scheduled retries have begun; no others are scheduled. */
     async stop(): Promise<void> {
       stopped = true;
-      const remainingMs = lastRetryAtMs - performance.now();
-      // A timer may be 1 ms early.
-      if (remainingMs > 0) await sleep(remainingMs + 10);
+      while (counts.scheduled > counts.attempts - counts.calls) await sleep(stopPollMs);
     },
   };
 }
@@ -172,9 +185,9 @@ export function createReplaceableConnection(first: ConnectionLike) {
 interface RenewalOptions {
   config: Config;
   /** Options of the open connection. */
-  options: ConnectionOptions;
+  options: OwnOptions;
   /** Opens a connection with the options, and lets it replace the one before. */
-  renew: (options: ConnectionOptions) => Promise<void>;
+  renew: (options: OwnOptions) => Promise<void>;
   logger: Logger;
 }
 
@@ -215,7 +228,7 @@ export async function connectTemporal(config: Config, logger: Logger): Promise<O
     const options = await connectionOptions(config);
     try {
       const replaceable = createReplaceableConnection(await connect(options));
-      const renew = async (next: ConnectionOptions) => replaceable.replace(await connect(next));
+      const renew = async (next: OwnOptions) => replaceable.replace(await connect(next));
       const stop = renewOnChange({ config, options, renew, logger });
       const { connection } = replaceable;
       return { connection, close: () => stop().then(() => connection.close()) };
