@@ -129,6 +129,7 @@ describe('credits', () => {
         reservedChange: 0,
         postedAfter: 12.5,
         reservedAfter: 0,
+        priceRows: null,
         ...by,
         createdAt: expect.any(String),
       },
@@ -246,6 +247,10 @@ describe('the operator API', () => {
       requestPath.replace('/api/admin/v1', ''),
       request.example ?? {},
     ]);
+  /** Paths whose example names no object that has to exist. */
+  const createsWithoutObject = new Set(
+    ['organizations', 'operators', 'archive', 'bulk-actions', 'prices'].map((name) => `/${name}`),
+  );
   const countActions = () => gateway.database.query('SELECT count(*) FROM admin_action');
 
   it.each(writes)(
@@ -259,7 +264,7 @@ describe('the operator API', () => {
         });
       }
       expect((await write(path, { ...body, stray: 1 }, method)).status).toBe(400);
-      if (!['/organizations', '/operators', '/archive', '/bulk-actions'].includes(path)) {
+      if (!createsWithoutObject.has(path)) {
         // The object in the path does not exist.
         expect((await write(path, body, method)).status).toBe(404);
       }

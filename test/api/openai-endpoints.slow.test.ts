@@ -464,13 +464,14 @@ describe('fields of forms and of /videos', () => {
     [
       file,
       [
-        ['user', 'a'],
-        ['user', 'b'],
+        ['foo', 'a'],
+        ['foo', 'b'],
+        ['user', 'customer-7'],
         ['n', ''],
         ['size', ''],
         ['quality', ''],
       ],
-      'user',
+      'foo',
     ],
     [
       file,

@@ -127,7 +127,7 @@ const queries: Row[] = [
     'usage?foo=1',
     null,
     'foo',
-    'unknown query parameter; allowed: model, keyId, after, before, metadata, type, status, limit, cursor',
+    'unknown query parameter; allowed: model, keyId, after, before, metadata, endUser, type, status, limit, cursor',
   ],
   [
     'usage?after=2026-11-22',

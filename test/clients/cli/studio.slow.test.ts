@@ -506,7 +506,9 @@ describe('studio admin', () => {
     expect(providers.stdout).toMatch(
       /^fal +.* by olga: ticket 7 +1 +0 +\d+ +0 +[\d.-]+ +[\d.-]+$/m,
     );
-    for (const { stdout } of [unknown, notifications]) expect(stdout).toBe('(none)\n');
+    // Jobs of other tests may have unknown outcomes.
+    expect(unknown.stdout).toMatch(/^(\(none\)|JOB )/);
+    for (const { stdout } of [unknown, notifications]) expect(stdout).not.toContain(jobId);
     expect(verified.stdout).toMatch(/^ *1 +fal +not_sent +fal did not accept the call$/m);
     expect(rejected.stderr).toContain('JOB_RUNNING');
     expect((await change('resume fal')).stdout).toMatch(/^provider +fal$/m);
