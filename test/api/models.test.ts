@@ -127,7 +127,12 @@ describe('the list of models', () => {
       id: 'gemini-2.5-pro',
       name: 'Gemini 2.5 Pro',
       kind: 'chat',
-      cost: { input: 1.25, output: 10, cachedInput: 0.125 },
+      cost: {
+        input: 1.25,
+        output: 10,
+        cachedInput: 0.125,
+        longInput: { inputTokensAbove: 200_000, input: 2.5, output: 15 },
+      },
       limit: { context: 1_048_576, output: 65_536 },
       reasoning: true,
       supportsImages: true,
