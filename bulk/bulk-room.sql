@@ -71,7 +71,7 @@ CREATE OR REPLACE TRIGGER bulk_forgets_failed AFTER UPDATE OF status ON bulk
   EXECUTE FUNCTION bulk_forget_failed();
 
 -- Deletes the bodies of the failed items and the answers of bulk jobs that ended before a time, at most those
--- of 100 bulk jobs. From then on, these items cannot be retried.
+-- of 100 bulk jobs. These items cannot be retried afterwards.
 CREATE FUNCTION bulk_forget_bodies(ended_before timestamptz) RETURNS void LANGUAGE sql AS $$
   UPDATE bulk_item SET request = '{}', webhook = NULL, metadata = NULL, answer = NULL,
     stored_bytes = least(stored_bytes, 256)

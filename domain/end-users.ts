@@ -28,7 +28,7 @@ export const endUserSchema = z
 
 /** Field `endUser` of requests, with its description. */
 export const endUserField = endUserSchema.nullish().meta({
-  description: `Person for whom you send the request, as a text of your own with at most ${endUserLengthMax} characters. Usage can be filtered and grouped by it, and limits can apply to it. The header \`X-End-User\` names it too.`,
+  description: `End user of the request, named by a text of your own (at most ${endUserLengthMax} characters). You can filter and group usage by end user, and limit each one. The header \`X-End-User\` sets it too.`,
   example: 'customer-7',
 });
 

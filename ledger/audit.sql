@@ -99,7 +99,7 @@ BEGIN
           OR -s.posted_change <> coalesce(r.charged, 0) AS is_unsettled,
         coalesce(r.refunded, 0) <> coalesce(f.amount, 0) AND r.id IS NOT NULL AS is_unrefunded,
         s.kind = 'charge' AND NOT coalesce(s.price_rows, '{}') <@ coalesce(e.price_rows, '{}') AS is_repriced,
-        -- What a process of an earlier version charged has no cost.
+        -- A reservation that a process of an earlier version charged has no cost.
         r.state = 'charged' AND r.cost IS NOT NULL AND (
           r.price_rows IS DISTINCT FROM s.price_rows OR p.organization_id <> r.organization_id
           OR CASE WHEN r.kind = 'studio' THEN l.is_wrong OR r.charged <> coalesce(l.charged, 0) OR r.cost <> coalesce(l.cost, 0)

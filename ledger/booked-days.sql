@@ -14,7 +14,7 @@ BEGIN
     coalesce(j.key_id, r.key_id), r.state::text, (e.kind <> 'refund')::integer::bigint, -e.posted_change,
     CASE WHEN e.kind <> 'refund' THEN coalesce(r.input_tokens, 0) ELSE 0 END,
     CASE WHEN e.kind <> 'refund' THEN coalesce(r.output_tokens, 0) ELSE 0 END,
-    -- What an earlier version charged is assumed to cost its price.
+    -- A charge by an earlier version has no cost: its price is used.
     CASE WHEN e.kind = 'charge' THEN coalesce(r.cost, r.charged)::bigint ELSE 0 END
   FROM ledger_entry e JOIN reservation r ON r.id = e.reservation_id LEFT JOIN job j ON j.id = r.id
   WHERE e.organization_id = account_id AND e.sequence >= first_entry AND e.sequence < end_entry

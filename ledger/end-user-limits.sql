@@ -87,8 +87,8 @@ BEGIN
   RETURN 'set';
 END $$;
 
--- Lists end users by id: those with limits of their own, and those for whom something was spent. The ids
--- are in the order of the locale C, behind `after`.
+-- Lists the end users that have their own limits or have spent credits, after the id `after`, sorted by id in
+-- the locale C.
 CREATE FUNCTION list_end_users(organization text, after text, rows_max integer) RETURNS SETOF text LANGUAGE sql STABLE AS $$
   SELECT id FROM (
     (SELECT u.id FROM end_user u WHERE u.organization_id = organization AND u.id <> '*' AND u.id COLLATE "C" > after

@@ -51,7 +51,7 @@ export interface ApiDescription {
   >;
 }
 
-/** Lists the schemas of the requests outside Studio, keyed by the path after `/api/v1/`, the `use` of a chat. */
+/** Lists the request schemas of chat endpoints by the `use` of an item, which is the path after `/api/v1/`. */
 export const listChatSchemas = ({ paths }: ApiDescription): [string, RequestSchema][] =>
   Object.entries(paths).flatMap(([path, { post }]) => {
     const schema = post?.requestBody?.content['application/json']?.schema;

@@ -3083,7 +3083,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -3267,7 +3267,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -3664,7 +3664,7 @@ export interface components {
                 user_id?: string | null;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -3966,7 +3966,7 @@ export interface components {
                 user_id?: string | null;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -4097,7 +4097,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -4179,7 +4179,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -4249,7 +4249,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -4335,7 +4335,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -4411,7 +4411,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -4504,7 +4504,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -4576,7 +4576,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -4648,7 +4648,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -4728,7 +4728,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -4812,7 +4812,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -4897,7 +4897,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -4985,7 +4985,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -5046,7 +5046,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -5131,7 +5131,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -5203,7 +5203,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -5279,7 +5279,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -5357,7 +5357,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -5661,7 +5661,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -5733,7 +5733,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -6260,7 +6260,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -6574,7 +6574,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -6607,7 +6607,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -7182,7 +7182,7 @@ export interface components {
                 [key: string]: string;
             } | null;
             /**
-             * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
              * @example customer-7
              */
             endUser?: string | null;
@@ -8401,7 +8401,7 @@ export interface operations {
                     /** @description Same value as in the JSON body, encoded as JSON. */
                     metadata?: string;
                     /**
-                     * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+                     * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
                      * @example customer-7
                      */
                     endUser?: string | null;
@@ -8462,7 +8462,7 @@ export interface operations {
                     /** @description Same value as in the JSON body, encoded as JSON. */
                     metadata?: string;
                     /**
-                     * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+                     * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
                      * @example customer-7
                      */
                     endUser?: string | null;
@@ -9101,7 +9101,7 @@ export interface operations {
                             [key: string]: string;
                         } | null;
                         /**
-                         * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+                         * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
                          * @example customer-7
                          */
                         endUser?: string | null;
@@ -9271,7 +9271,7 @@ export interface operations {
                             [key: string]: string;
                         } | null;
                         /**
-                         * @description Person for whom you send the request, as a text of your own with at most 128 characters. Usage can be filtered and grouped by it, and limits can apply to it. The header `X-End-User` names it too.
+                         * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
                          * @example customer-7
                          */
                         endUser?: string | null;

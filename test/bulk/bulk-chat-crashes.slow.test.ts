@@ -204,6 +204,6 @@ it('a budget is never exceeded, and missing credits pause the bulk job', async (
     method: 'POST',
     key: poor.key,
   });
-  expect(canceled.status).toBe(200);
+  expect(canceled).toMatchObject({ status: 200, body: { data: { status: 'canceled' } } });
   await expectExact(poor, await untilDone(poor, paused.bulkId));
 });

@@ -53,7 +53,7 @@ const kill = async (child: ChildProcess): Promise<void> => {
 const paint = async (caller: TestCaller): Promise<void> => {
   const body = { prompt: 'a bay', metadata: { customer: 'cus_1' } };
   const made = await gateway.call('/api/v1/studio/image/generate', { key: caller.key, body });
-  expect(made.status).toBe(200);
+  expect(made).toMatchObject({ status: 200, body: { credits: { used: 3.9 } } });
 };
 const charges = (caller: TestCaller) =>
   gateway.database.query<{ number: number; credits: number }>(
