@@ -4,6 +4,7 @@
  */
 import { z } from 'zod';
 import { assert, fieldError, GatewayError, prefixError } from '../domain/errors.ts';
+import { toPlainNumbers } from '../domain/exact-numbers.ts';
 import { asRecord, type JsonObject } from '../domain/json.ts';
 import { webhookEvents } from '../domain/job-contract.ts';
 import type { JobPlan } from '../domain/job-plan.ts';
@@ -96,6 +97,8 @@ export interface PricedItem extends StoredItem {
   chatMinMicro: number | null;
   /** Most that it costs before its first decision, in micro-credits. */
   beforeApprovalMicro: number;
+  /** Error of an invalid line of a batch, which is stored as failed. */
+  failure?: { code: string; message: string; param?: string };
 }
 
 /** Bulk job to which an item belongs. */
@@ -112,25 +115,34 @@ export interface ItemOwner {
  * @throws GatewayError; the paths of its details begin with `items.` and the index
  */
 export async function priceItem(
-  { index, value, recipe }: { index: number; value: unknown; recipe: string | null },
+  {
+    index,
+    value,
+    recipe,
+    customId,
+  }: { index: number; value: unknown; recipe: string | null; customId?: string },
   owner: ItemOwner,
   services: ItemServices,
 ): Promise<PricedItem> {
   const path = `items.${index}`;
-  const { id, name, capability, fields } = await withPrefix(path, () => readItem(value, owner));
+  const item = await withPrefix(path, () => readItem(value, owner));
+  const { id = customId, name, capability, fields: sent } = item;
+  // Only chats with tools keep the digits of numbers.
+  const keepsDigits = !capability && name !== 'embeddings';
+  const fields = keepsDigits ? sent : toPlainNumbers(sent);
   return withPrefix(`${path}.body`, async () => {
     if (!capability)
       return priceChat({ index, name, id: id ?? null, fields, recipe }, owner, services);
     const parsed = parseBody({ capability, fields }, owner, services);
-    const item: StoredItem = { index, type: capability.type, ...parsed, recipe };
-    const request = buildRequest(item, owner);
+    const stored: StoredItem = { index, type: capability.type, ...parsed, recipe };
+    const request = buildRequest(stored, owner);
     const { price, steps } = await priceRequest(request, services, owner.prices);
     const priceMicro = calculateChargeMaxMicro(price);
     const beforeApprovalMicro = steps?.some(({ approval }) => approval)
       ? sumBeforeApproval(steps, price.steps)
       : priceMicro;
     const ids = { itemId: id ?? null, use: name };
-    return { ...item, ...ids, priceMicro, chatMinMicro: null, beforeApprovalMicro };
+    return { ...stored, ...ids, priceMicro, chatMinMicro: null, beforeApprovalMicro };
   });
 }
 

@@ -3,7 +3,7 @@ import { assert, fieldError } from '../../domain/errors.ts';
 import type { Recording, RecordingSource } from '../../domain/draft-plan.ts';
 import { createObjectSource, type ByteSource, createFileSource } from '../byte-source.ts';
 import { readAccepted, UnusableFile, type MediaType, type MediaUse } from '../media-types.ts';
-import type { Storage } from '../storage.ts';
+import { linesContentType, type Storage } from '../storage.ts';
 import type { RequestCopies } from './input-copies.ts';
 import { type Inputs, listSecretParameters, parseStorageReference } from './inputs.ts';
 import { createReadStream } from 'node:fs';
@@ -92,13 +92,19 @@ interface FilePart {
   stream: Readable & { truncated: boolean };
 }
 
+/** Name and purpose of a file, as its caller sent them. */
+interface FileName {
+  filename: string;
+  purpose: string;
+}
+
 /**
  * File received in a request body. It stays in the spool until `store` moves it into the storage.
  */
 export interface ReceivedFile {
   /** File id derived from the bytes, so that a retried request has the same id. */
   contentId: string;
-  type: MediaType;
+  type: Pick<MediaType, 'contentType' | 'extension' | 'name'>;
   /** Whether pixels of a picture may be transparent; false for other files. */
   hasAlpha: boolean;
   sizeBytes: number;
@@ -108,7 +114,7 @@ export interface ReceivedFile {
    * Stores the file as an upload of its owner.
    * @throws GatewayError STORAGE_QUOTA_EXCEEDED
    */
-  store: () => Promise<{ fileId: string; storageKey: string }>;
+  store: (named?: FileName) => Promise<{ fileId: string; storageKey: string }>;
   /** Removes the file from the spool, and from the storage if it was stored. */
   discard: () => Promise<void>;
 }
@@ -118,7 +124,7 @@ export interface ReceivedFile {
  * recording.
  */
 interface FileProperties {
-  type: MediaType;
+  type: Pick<MediaType, 'contentType' | 'extension' | 'name'>;
   hasAlpha: boolean;
   convertedFrom: string | null;
   durationSeconds: number | null;
@@ -151,7 +157,7 @@ export function createRequestFiles({ storage, uploads, acceptFile }: RequestFile
         hasAlpha,
         sizeBytes: file.sizeBytes,
         durationSeconds,
-        async store() {
+        async store(named) {
           storageKey = await uploads.storeSpooled({
             organizationId: owner.organizationId,
             keyId: owner.keyId,
@@ -159,6 +165,7 @@ export function createRequestFiles({ storage, uploads, acceptFile }: RequestFile
             convertedFrom,
             path,
             ...file,
+            ...named,
           });
           return { fileId: /file_\w+/.exec(storageKey)?.[0] ?? '', storageKey };
         },
@@ -192,6 +199,16 @@ export function createRequestFiles({ storage, uploads, acceptFile }: RequestFile
      */
     receiveMedia: (part: FilePart, owner: UploadOwner, use?: MediaUse): Promise<ReceivedFile> =>
       receive(part, owner, (path) => inspectFile(acceptFile, { path, field: part.field, use })),
+
+    /** Receives the input file of a batch, which is read later. @throws GatewayError FILE_TOO_LARGE, INVALID_REQUEST if it is empty */
+    async receiveLines(part: FilePart, owner: UploadOwner): Promise<ReceivedFile> {
+      const properties = { hasAlpha: false, convertedFrom: null, durationSeconds: null };
+      const type = { contentType: linesContentType, extension: 'jsonl', name: 'JSONL' };
+      const file = await receive(part, owner, () => Promise.resolve({ type, ...properties }));
+      if (file.sizeBytes > 0) return file;
+      await file.discard();
+      throw fieldError('INVALID_REQUEST', part.field, 'must not be empty');
+    },
 
     /**
      * Receives a recording. Errors name the field of the part.
