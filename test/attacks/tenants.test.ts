@@ -8,7 +8,7 @@ import { newId } from '../../domain/ids.ts';
 import { hasScope, scopes } from '../../identity/access.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { callerEndpoints, operatorEndpoints, protocolEndpoints } from '../harness/endpoints.ts';
-import { signUpload } from '../harness/uploads.ts';
+import { makeForm, signUpload } from '../harness/uploads.ts';
 
 const gateway = useGateway({ settled: 'last' });
 /** The owner of the objects. */
@@ -18,6 +18,8 @@ const owned = {
   waitingJob: '',
   key: '',
   upload: '',
+  lines: '',
+  batch: '',
   uploadUrl: '',
   resultUrl: '',
   endpoint: '',
@@ -56,6 +58,13 @@ beforeAll(async () => {
   const { fileId, publicUrl } = await signUpload(gateway, { contentType: 'image/png' });
   owned.upload = fileId;
   owned.uploadUrl = removeSignature(publicUrl);
+  const form = makeForm({ purpose: 'batch', file: new File(['{}'], 'a.jsonl') });
+  const lines = await gateway.call<{ id: string }>('/api/v1/files', { body: form });
+  owned.lines = lines.body.id;
+  const batch = await gateway.call<{ id: string }>('/api/v1/batches', {
+    body: batchOf(owned.lines),
+  });
+  owned.batch = batch.body.id;
   const body = { url: 'https://shop.example/', events: ['studio.bulk.paused'] };
   const endpoint = await gateway.call<{ data: { endpointId: string } }>(
     '/api/v1/webhook-endpoints',
@@ -99,6 +108,13 @@ const generateFrom = (imageUrls: string): Attempt => [
 ];
 const limit = { limit: { credits: 1, per: 'day' } };
 
+/** Makes a request for a batch. */
+const batchOf = (input: string) => ({
+  input_file_id: input,
+  endpoint: '/v1/responses',
+  completion_window: '24h',
+});
+
 /** Requests on an object, made from its ids. */
 const attempts: Record<string, (ids: ObjectIds) => Attempt> = {
   'look at a job': ({ job }) => [`GET /studio/jobs/${job}`],
@@ -108,6 +124,14 @@ const attempts: Record<string, (ids: ObjectIds) => Attempt> = {
   'cancel a job that waits': ({ waitingJob }) => [`POST /studio/jobs/${waitingJob}/cancel`],
   'delete the media of a job': ({ job }) => [`DELETE /studio/jobs/${job}/media`],
   'delete an upload': ({ upload }) => [`DELETE /storage/files/${upload}`],
+  'get a file of a batch': ({ lines }) => [`GET /files/${lines}`],
+  'read a file of a batch': ({ lines }) => [`GET /files/${lines}/content`],
+  'page on from a file': ({ lines }) => [`GET /files?after=${lines}`],
+  'delete a file of a batch': ({ lines }) => [`DELETE /files/${lines}`],
+  'make a batch of a file': ({ lines }) => ['POST /batches', batchOf(lines)],
+  'get a batch': ({ batch }) => [`GET /batches/${batch}`],
+  'page on from a batch': ({ batch }) => [`GET /batches?after=${batch}`],
+  'cancel a batch': ({ batch }) => [`POST /batches/${batch}/cancel`],
   'read the timeline of a job': ({ job }) => [`GET /studio/jobs/${job}/timeline`],
   'page on from a job': ({ job }) => [`GET /studio/jobs?cursor=${job}`],
   'revoke a key': ({ key }) => [`DELETE /api-keys/${key}`],

@@ -119,14 +119,14 @@ describe('a batch', () => {
         error: null,
       },
     ]);
-    expect(await countCalls()).toBe(calls + 2);
+    expect(await countCalls()).toBe(calls + 3);
     // It is a bulk job.
     const bulk = await gateway.call<Body>(`${path}/${batch.id}`, { key: clients.caller.key });
     expect(bulk.body.data).toMatchObject({ status: 'completed', metadata, counts: { total: 3 } });
     const csv = await fetch(`${gateway.url}${path}/${batch.id}/results?format=csv`, {
       headers: { authorization: `Bearer ${clients.caller.key}` },
     });
-    expect(await csv.text()).toContain(",'=b c,");
+    expect(await csv.text()).toContain(`,"'=b c",`);
   });
 
   it.each([
@@ -177,6 +177,29 @@ describe('a batch', () => {
     });
     expect(retried).toMatchObject({ status: 409, body: { error: 'BULK_ALREADY_DONE' } });
   });
+});
+
+it('numbers in tools keep their digits in a bulk job and in a batch', async () => {
+  const parameters = '{"type":"object","properties":{"id":{"maximum":18446744073709551615}}}';
+  const tool = `{"type":"function","function":{"name":"t","parameters":${parameters}}}`;
+  const sent = JSON.stringify(body('[[answer:context-length-exceeded]]', { tools: ['t'] }));
+  const withTool = sent.replace('["t"]', `[${tool}]`);
+  const batch = await createBatch(line('a', {}).replace('{}', withTool));
+  const item = `{"use":"chat/completions","body":${withTool}}`;
+  const headers = { 'content-type': 'application/x-ndjson' };
+  const { key } = clients.caller;
+  const bulks = [
+    await gateway.call<Body>(path, { key, body: `{"items":[${item}]}` }),
+    await gateway.call<Body>(path, { key, headers, body: item }),
+  ];
+  for (const id of [batch.id, ...bulks.map((bulk) => bulk.body.data.bulkId)]) {
+    // A failed item keeps its request.
+    const request = await until(async () => {
+      const failed = `SELECT request->>'chat' AS chat FROM bulk_item WHERE bulk_id = $1 AND state = 'failed'`;
+      return (await gateway.database.query<{ chat: string }>(failed, [id]))[0]?.chat;
+    });
+    expect(request).toContain('18446744073709551615');
+  }
 });
 
 describe('an input file with invalid lines', () => {
@@ -380,9 +403,9 @@ describe('files', () => {
     ]);
     const asPicture = await gateway.call('/api/v1/studio/image/generate', {
       key,
-      body: { prompt: 'a', imageUrls: id },
+      body: { prompt: 'a tree', imageUrls: id },
     });
-    expect(asPicture).toMatchObject({ status: 400, body: { error: 'INVALID_INPUT_URL' } });
+    expect(asPicture).toMatchObject({ status: 400, body: { details: [{ path: 'imageUrls.0' }] } });
     await gateway.call(`/api/v1/storage/files/${id}`, { key, method: 'DELETE' });
     expect(await read()).toBe(before);
     const picture = await uploadFile(
@@ -432,7 +455,7 @@ describe('a repeated request', () => {
       );
     const first = await send('a');
     expect(await send('a')).toEqual(first);
-    await expect(send('b')).rejects.toMatchObject({ status: 409, code: 'IDEMPOTENCY_KEY_REUSED' });
+    await expect(send('b')).rejects.toMatchObject({ status: 422, code: 'IDEMPOTENCY_KEY_REUSED' });
     await until(async () => (await clients.openai.files.list()).data.length === 1);
   });
 
@@ -444,7 +467,7 @@ describe('a repeated request', () => {
     expect(await clients.openai.batches.create(request, repeat)).toMatchObject({ id: first.id });
     const other = { ...request, metadata: { a: 'b' } };
     await expect(clients.openai.batches.create(other, repeat)).rejects.toMatchObject({
-      status: 409,
+      status: 422,
     });
     await untilEnded(first.id);
     expect((await clients.openai.batches.list()).data).toHaveLength(1);
@@ -489,7 +512,7 @@ describe('the rules of chats', () => {
     await untilEnded((await createBatch(sent.join('\n'))).id);
     await untilEnded((await createBatch(line('d'), { endUser: 'u-0' })).id);
     const rows = await gateway.database.query<{ user: string | null }>(
-      `SELECT metadata->>'$endUser' AS user FROM reservation WHERE account_id = $1 ORDER BY 1`,
+      `SELECT metadata->>'$endUser' AS user FROM reservation WHERE organization_id = $1 ORDER BY 1`,
       [clients.caller.organizationId],
     );
     expect(rows.map(({ user }) => user)).toEqual(['u-0', 'u-1', 'u-2', null]);

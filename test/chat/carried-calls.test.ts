@@ -5,8 +5,6 @@
 import { describe, expect, it } from 'vitest';
 import { asRecord } from '../../domain/json.ts';
 import { useGateway } from '../harness/gateway.ts';
-import { until } from '../harness/until.ts';
-import { makeForm } from '../harness/uploads.ts';
 import {
   doors,
   formatCall,
@@ -50,34 +48,6 @@ describe('numbers in tool calls', () => {
     expect(sent).toContain('18446744073709551615');
     const isObject = door === '/messages' && !stream;
     expect(answer).toContain(isObject ? json : JSON.stringify(json).slice(1, -1));
-  });
-
-  it.each(['bulk', 'batch'])('keep their digits in a %s', async (kind) => {
-    const json = '{"id":1234567890123456789}';
-    provider.answer({ body: formatCall('openai', { name: 't', json }, false) });
-    const chat = { model: 'gpt-4.1-mini', name: 't', json, stream: false };
-    const sent = formatToolLoop('/chat/completions', chat);
-    const { key } = gateway.caller;
-    let body = `{"items":[{"use":"chat/completions","body":${sent}}]}`;
-    if (kind === 'batch') {
-      const endpoint = '/v1/chat/completions';
-      const line = `{"custom_id":"a","method":"POST","url":"${endpoint}","body":${sent}}`;
-      const form = makeForm({ purpose: 'batch', file: new File([line], 'a.jsonl') });
-      const file = await gateway.call<{ id: string }>('/v1/files', { key, body: form });
-      body = JSON.stringify({ input_file_id: file.body.id, endpoint, completion_window: '24h' });
-    }
-    const path = kind === 'batch' ? '/v1/batches' : '/api/v1/studio/bulk';
-    const started = await gateway.call<{ id: string; data: { bulkId: string } }>(path, { body });
-    const id = started.body.id ?? started.body.data.bulkId;
-    const results = await until(async () => {
-      const response = await fetch(`${gateway.url}/api/v1/studio/bulk/${id}/results`, {
-        headers: { authorization: `Bearer ${key}` },
-      });
-      return response.text();
-    });
-    expect(results).toContain(JSON.stringify(json).slice(1, -1));
-    expect(provider.last()).toContain('18446744073709551615');
-    expect(provider.last()).toContain(JSON.stringify(json));
   });
 
   it.each(['{"id":1234567890123456789,"half":"\\ud83d"}'])(
