@@ -241,7 +241,7 @@ describe('a caller of another organization', () => {
     ['stranger', 400, 404],
     ['a viewer elsewhere', 400, 403, 404],
     ['an admin elsewhere', 400, 404],
-    ['a stranger with one scope', 400, 403],
+    ['a stranger with one scope', 400, 403, 404],
     ['suspended', 400, 403],
     ['the admin key', 401],
     ['nobody', 401],
