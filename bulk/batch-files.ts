@@ -82,62 +82,59 @@ function formatFailure(
 /** Waits for a turn of the organization, and returns the function that ends it. */
 type TakeTurn = () => Promise<() => void>;
 
+/** Yields the lines of a file of a batch in portions, each in a turn. */
+async function* readLines(
+  bulkReads: BulkReads,
+  { bulk, kind }: { bulk: BulkRecord; kind: BulkRecord['files'][number] },
+  takeTurn: TakeTurn,
+): AsyncGenerator<string> {
+  const portions = bulkReads.endedItems(bulk, kind === 'output');
+  for (;;) {
+    const endTurn = await takeTurn();
+    let text: string;
+    try {
+      const portion = await portions.next();
+      if (portion.done) return;
+      // The answers may be deleted during the read.
+      const items = portion.value.filter(({ item }) => kind === 'errors' || item.answer !== null);
+      text = items.map(({ item }) => formatLine(item, bulk)).join('');
+    } finally {
+      endTurn();
+    }
+    yield text;
+  }
+}
+
 /** Creates the functions that read and delete files. */
 export function createBatchFiles(pool: DatabasePool, bulkReads: BulkReads) {
-  /** Yields the lines of a file of a batch in portions, each in a turn. */
-  async function* readLines(
-    bulk: BulkRecord,
-    kind: BulkRecord['files'][number],
-    takeTurn: TakeTurn,
-  ): AsyncGenerator<string> {
-    const portions = bulkReads.endedItems(bulk, kind === 'output');
-    for (;;) {
-      const endTurn = await takeTurn();
-      let text: string;
-      try {
-        const portion = await portions.next();
-        if (portion.done) return;
-        // The answers may be deleted during the read.
-        const items = portion.value.filter((item) => kind === 'errors' || item.answer !== null);
-        text = items.map((item) => formatLine(item, bulk)).join('');
-      } finally {
-        endTurn();
-      }
-      yield text;
-    }
-  }
-
   async function findBulk(organizationId: string, { bulkId }: BatchFile): Promise<BulkRecord> {
     const bulk = await bulkReads.read(organizationId, bulkId ?? '');
     if (!bulk) throw new GatewayError('NOT_FOUND', 'No such file.');
     return bulk;
   }
 
-  const find = (organizationId: string, id: string): Promise<BatchFile | null> =>
-    pool.maybeOne(
-      sql.type(fileRow)`SELECT * FROM (${selectFiles(organizationId)}) AS f WHERE f.id = ${id}`,
-    );
-
   return {
     /** Finds a file; null if the organization has none with this id, or it was deleted. */
-    find,
-    /** Lists files; null if the organization has no file `after`. */
-    async list(
+    find: (organizationId: string, id: string): Promise<BatchFile | null> =>
+      pool.maybeOne(
+        sql.type(fileRow)`SELECT * FROM (${selectFiles(organizationId)}) AS f WHERE f.id = ${id}`,
+      ),
+    /** Lists files by time, from behind the file `after`. */
+    list(
       organizationId: string,
       { isInput, after, order, limit }: FileListing,
-    ): Promise<readonly BatchFile[] | null> {
+    ): Promise<readonly BatchFile[]> {
       const files = selectFiles(organizationId);
+      const [direction, behind] =
+        order === 'asc'
+          ? [sql.fragment`ASC`, sql.fragment`>`]
+          : [sql.fragment`DESC`, sql.fragment`<`];
       const conditions = [sql.fragment`true`];
       if (isInput !== undefined) conditions.push(sql.fragment`(f.kind = 'input') = ${isInput}`);
       if (after !== undefined) {
-        if (!(await find(organizationId, after))) return null;
-        const last = sql.fragment`(SELECT a.created_at, a.id FROM (${files}) AS a WHERE a.id = ${after})`;
-        const place = sql.fragment`(f.created_at, f.id)`;
-        conditions.push(
-          order === 'asc' ? sql.fragment`${place} > ${last}` : sql.fragment`${place} < ${last}`,
-        );
+        conditions.push(sql.fragment`(f.created_at, f.id) ${behind}
+          (SELECT a.created_at, a.id FROM (${files}) AS a WHERE a.id = ${after})`);
       }
-      const direction = order === 'asc' ? sql.fragment`ASC` : sql.fragment`DESC`;
       return pool.any(sql.type(fileRow)`SELECT * FROM (${files}) AS f
         WHERE ${sql.join(conditions, sql.fragment` AND `)}
         ORDER BY f.created_at ${direction}, f.id ${direction} LIMIT ${limit}`);
@@ -149,7 +146,8 @@ export function createBatchFiles(pool: DatabasePool, bulkReads: BulkReads) {
       takeTurn: TakeTurn,
     ): AsyncGenerator<string> {
       const kind = file.kind === 'errors' ? 'errors' : 'output';
-      yield* readLines(await findBulk(organizationId, file), kind, takeTurn);
+      const bulk = await findBulk(organizationId, file);
+      yield* readLines(bulkReads, { bulk, kind }, takeTurn);
     },
     /** Returns the size of a file in bytes. The files of a batch are measured once after its end. */
     async measure(organizationId: string, file: BatchFile, takeTurn: TakeTurn): Promise<number> {
@@ -157,7 +155,7 @@ export function createBatchFiles(pool: DatabasePool, bulkReads: BulkReads) {
       const bulk = await findBulk(organizationId, file);
       const sizes = { output: 0, errors: 0 };
       for (const kind of keysOf(sizes)) {
-        for await (const text of readLines(bulk, kind, takeTurn))
+        for await (const text of readLines(bulkReads, { bulk, kind }, takeTurn))
           sizes[kind] += Buffer.byteLength(text);
       }
       // A batch that was continued meanwhile gets other files.

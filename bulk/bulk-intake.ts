@@ -6,13 +6,7 @@ import { createHash } from 'node:crypto';
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';
 import { creditsFromMicro, microFromCredits } from '../domain/credits.ts';
-import {
-  assert,
-  fieldError,
-  GatewayError,
-  renameFields,
-  type ErrorDetail,
-} from '../domain/errors.ts';
+import { fieldError, GatewayError, type ErrorDetail } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import { bulkEvents } from '../domain/bulk-contract.ts';
 import { stringifySorted } from '../domain/json.ts';
@@ -29,6 +23,7 @@ import {
   countSteps,
   defaultsSchema,
   priceItem,
+  toFailedItem,
   type ItemOwner,
   type ItemServices,
   type PricedItem,
@@ -181,7 +176,9 @@ export async function checkItems(
         const error = asItemError(result.reason);
         const received = items[position];
         if (request.batch && received) {
-          valid.push(toFailedItem(received, error, request.batch));
+          const itemId = 'customId' in received ? received.customId : undefined;
+          const type = useOfBatch(request.batch);
+          valid.push(toFailedItem({ index: received.index, itemId, type }, error));
           checked.failed += 1;
         } else addInvalid(error);
         continue;
@@ -226,30 +223,6 @@ const noItems: CheckedItems = {
   invalid: 0,
   invalidItems: [],
 };
-
-/** Returns an invalid line of a batch as an item that has failed, with the error of its endpoint. */
-function toFailedItem(received: ReceivedItem, error: GatewayError, batch: BatchFields): PricedItem {
-  const own = renameFields(error, (path) => path.replace(/^items\.\d+\.(?:body\.?)?/, ''));
-  assert(own instanceof GatewayError, 'the error of an item is no GatewayError');
-  const { path } = own.details?.[0] ?? {};
-  // An error without a field begins with the path of the item.
-  const message = own.message.replace(/^(?:items\.\d+(?:\.body)?)?: /, '');
-  const type = useOfBatch(batch);
-  return {
-    index: received.index,
-    type,
-    request: {},
-    webhook: null,
-    metadata: null,
-    recipe: null,
-    itemId: 'customId' in received ? (received.customId ?? null) : null,
-    use: type,
-    priceMicro: 0,
-    chatMinMicro: 0,
-    beforeApprovalMicro: 0,
-    failure: { code: own.code, message, ...(path && { param: path }) },
-  };
-}
 
 /** Prices items at the same time; each starts when `pace` resolves. */
 async function priceInTurns(

@@ -3,7 +3,7 @@
  * single endpoints, and plans their jobs when they are started.
  */
 import { z } from 'zod';
-import { assert, fieldError, GatewayError, prefixError } from '../domain/errors.ts';
+import { assert, fieldError, GatewayError, prefixError, renameFields } from '../domain/errors.ts';
 import { toPlainNumbers } from '../domain/exact-numbers.ts';
 import { asRecord, type JsonObject } from '../domain/json.ts';
 import { webhookEvents } from '../domain/job-contract.ts';
@@ -188,6 +188,32 @@ async function priceChat(
     priceMicro,
     chatMinMicro: leastMicro,
     beforeApprovalMicro: priceMicro,
+  };
+}
+
+/** Returns an invalid line of a batch as an item that has failed, with the error of its endpoint. */
+export function toFailedItem(
+  { index, itemId, type }: { index: number; itemId: string | undefined; type: string },
+  error: GatewayError,
+): PricedItem {
+  const own = renameFields(error, (path) => path.replace(/^items\.\d+\.(?:body\.?)?/, ''));
+  assert(own instanceof GatewayError, 'the error of an item is no GatewayError');
+  const { path } = own.details?.[0] ?? {};
+  // An error without a field begins with the path of the item.
+  const message = own.message.replace(/^(?:items\.\d+(?:\.body)?)?: /, '');
+  return {
+    index,
+    type,
+    request: {},
+    webhook: null,
+    metadata: null,
+    recipe: null,
+    itemId: itemId ?? null,
+    use: type,
+    priceMicro: 0,
+    chatMinMicro: 0,
+    beforeApprovalMicro: 0,
+    failure: { code: own.code, message, ...(path && { param: path }) },
   };
 }
 

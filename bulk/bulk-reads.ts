@@ -146,6 +146,27 @@ interface ItemListing {
   limit: number;
 }
 
+interface BulkFilter {
+  status?: string | undefined;
+  /** Id of the last bulk job on the previous page. */
+  beforeId?: string | undefined;
+  /** True to list only batches. */
+  batches?: true;
+  limit: number;
+}
+
+function selectPage(
+  organizationId: string,
+  { status, beforeId, batches, limit }: BulkFilter,
+): FragmentSqlToken {
+  const conditions = [sql.fragment`b.organization_id = ${organizationId}`];
+  if (batches) conditions.push(sql.fragment`b.batch IS NOT NULL`);
+  if (status !== undefined) conditions.push(sql.fragment`b.status = ${status}`);
+  if (beforeId !== undefined) conditions.push(sql.fragment`b.id < ${beforeId}`);
+  const where = sql.fragment`${sql.join(conditions, sql.fragment` AND `)}`;
+  return sql.fragment`${selectBulks(where)} ORDER BY b.id DESC LIMIT ${limit}`;
+}
+
 const idRow = z.object({ id: z.string() });
 
 /** Number of results that are read at the same time. */
@@ -184,6 +205,26 @@ async function listItems(
   return items.map((item) => ({ item, job: byId.get(item.job_id ?? '') ?? null }));
 }
 
+/** Yields items in portions, in the order of a column, from behind a value of it. */
+async function* listPortions(
+  deps: ReadDeps,
+  bulk: BulkRecord,
+  {
+    where,
+    by,
+    after: first,
+  }: { where: FragmentSqlToken; by: 'index' | 'end_number'; after: number },
+): AsyncGenerator<ItemWithJob[]> {
+  const column = sql.fragment`i.${sql.identifier([by])}`;
+  for (let after: number | null = first; after !== null;) {
+    const behind: FragmentSqlToken = sql.fragment`${column} > ${after} AND ${where}`;
+    const listing = { where: behind, order: column, limit: resultsPerRead };
+    const portion: ItemWithJob[] = await listItems(deps, bulk, listing);
+    if (portion.length > 0) yield portion;
+    after = portion.at(-1)?.item[by] ?? null;
+  }
+}
+
 /** Creates the functions that read bulk jobs. */
 export function createBulkReads(pool: DatabasePool, reads: ReadDeps['reads']) {
   return {
@@ -208,29 +249,8 @@ export function createBulkReads(pool: DatabasePool, reads: ReadDeps['reads']) {
       pool.anyFirst(sql.type(idRow)`SELECT id FROM bulk
         WHERE id = ANY(${sql.array([...bulkIds], 'text')}) AND completed_at IS NOT NULL`),
     /** Lists the bulk jobs of an organization, newest first. */
-    list(
-      organizationId: string,
-      {
-        status,
-        beforeId,
-        batches,
-        limit,
-      }: {
-        status?: string | undefined;
-        beforeId?: string | undefined;
-        batches?: true;
-        limit: number;
-      },
-    ): Promise<readonly BulkRecord[]> {
-      const conditions = [sql.fragment`b.organization_id = ${organizationId}`];
-      if (batches) conditions.push(sql.fragment`b.batch IS NOT NULL`);
-      if (status !== undefined) conditions.push(sql.fragment`b.status = ${status}`);
-      if (beforeId !== undefined) conditions.push(sql.fragment`b.id < ${beforeId}`);
-      return pool.any(sql.type(
-        bulkRow,
-      )`${selectBulks(sql.fragment`${sql.join(conditions, sql.fragment` AND `)}`)}
-        ORDER BY b.id DESC LIMIT ${limit}`);
-    },
+    list: (organizationId: string, filter: BulkFilter): Promise<readonly BulkRecord[]> =>
+      pool.any(sql.type(bulkRow)`${selectPage(organizationId, filter)}`),
     /** Lists items in their order, with the jobs of those that are completed. */
     items(
       bulk: BulkRecord,
@@ -244,26 +264,16 @@ export function createBulkReads(pool: DatabasePool, reads: ReadDeps['reads']) {
      * Yields in portions the items that ended after a number, in the order of their ends. Items that
      * end after the bulk job was read are left out, so that a retried item is not read twice.
      */
-    async *results(bulk: BulkRecord, afterEnd: number): AsyncGenerator<ItemWithJob[]> {
-      const order = sql.fragment`i.end_number`;
-      for (let after: number | null = afterEnd; after !== null;) {
-        const where = sql.fragment`i.end_number > ${after} AND i.end_number <= ${bulk.lastEnd}`;
-        const listing = { where, order, limit: resultsPerRead };
-        const portion = await listItems({ pool, reads }, bulk, listing);
-        if (portion.length > 0) yield portion;
-        after = portion.at(-1)?.item.end_number ?? null;
-      }
+    results(bulk: BulkRecord, afterEnd: number): AsyncGenerator<ItemWithJob[]> {
+      const upTo = sql.fragment`i.end_number <= ${bulk.lastEnd}`;
+      const listing = { where: upTo, by: 'end_number', after: afterEnd } as const;
+      return listPortions({ pool, reads }, bulk, listing);
     },
     /** Yields in portions the completed items, or the other ended ones, in their order. */
-    async *endedItems(bulk: BulkRecord, isCompleted: boolean): AsyncGenerator<BulkItemRecord[]> {
+    endedItems(bulk: BulkRecord, isCompleted: boolean): AsyncGenerator<ItemWithJob[]> {
       const states = isCompleted ? ['completed'] : ['failed', 'canceled'];
-      for (let after: number | undefined = -1; after !== undefined;) {
-        const where: FragmentSqlToken = sql.fragment`i.index > ${after} AND i.state = ANY(${sql.array(states, 'text')})`;
-        const listing = { where, order: sql.fragment`i.index`, limit: resultsPerRead };
-        const portion: ItemWithJob[] = await listItems({ pool, reads }, bulk, listing);
-        if (portion.length > 0) yield portion.map(({ item }) => item);
-        after = portion.at(-1)?.item.index;
-      }
+      const where = sql.fragment`i.state = ANY(${sql.array(states, 'text')})`;
+      return listPortions({ pool, reads }, bulk, { where, by: 'index', after: -1 });
     },
     /** Reads an event that a webhook reports; null if it does not exist. */
     readEvent: (eventId: string): Promise<z.infer<typeof bulkEvent> | null> =>

@@ -136,49 +136,56 @@ interface RequestFilesDeps {
   uploads: Pick<Uploads, 'storeSpooled' | 'discard' | 'throwIfOverQuota'>;
 }
 
+/** Receives a file, and checks it with `inspect`. */
+async function receiveFile(
+  { storage, uploads }: Omit<RequestFilesDeps, 'acceptFile'>,
+  { part: { field, stream }, owner }: { part: FilePart; owner: UploadOwner },
+  inspect: (path: string) => Promise<FileProperties>,
+): Promise<ReceivedFile> {
+  const path = await storage.spoolPath();
+  try {
+    const digest = await writeSpoolFile(path, stream);
+    if (stream.truncated) throw fieldError('FILE_TOO_LARGE', field, 'the file is too large');
+    const { type, hasAlpha, convertedFrom, durationSeconds } = await inspect(path);
+    // The id is that of the bytes that were sent; a converted file has others.
+    const file = convertedFrom ? await digestStream(createReadStream(path)) : digest;
+    let storageKey: string | null = null;
+    return {
+      contentId: `file_${digest.sha256.slice(0, 32)}`,
+      type,
+      hasAlpha,
+      sizeBytes: file.sizeBytes,
+      durationSeconds,
+      async store(named) {
+        storageKey = await uploads.storeSpooled({
+          organizationId: owner.organizationId,
+          keyId: owner.keyId,
+          extension: type.extension,
+          convertedFrom,
+          path,
+          ...file,
+          ...named,
+        });
+        return { fileId: /file_\w+/.exec(storageKey)?.[0] ?? '', storageKey };
+      },
+      async discard() {
+        await rm(path, { force: true });
+        if (storageKey !== null) await uploads.discard(storageKey);
+      },
+    };
+  } catch (error) {
+    await rm(path, { force: true });
+    throw error;
+  }
+}
+
 /** Creates the functions that receive the files of a multipart form. */
 export function createRequestFiles({ storage, uploads, acceptFile }: RequestFilesDeps) {
-  async function receive(
-    { field, stream }: FilePart,
+  const receive = (
+    part: FilePart,
     owner: UploadOwner,
     inspect: (path: string) => Promise<FileProperties>,
-  ): Promise<ReceivedFile> {
-    const path = await storage.spoolPath();
-    try {
-      const digest = await writeSpoolFile(path, stream);
-      if (stream.truncated) throw fieldError('FILE_TOO_LARGE', field, 'the file is too large');
-      const { type, hasAlpha, convertedFrom, durationSeconds } = await inspect(path);
-      // The id is that of the bytes that were sent; a converted file has others.
-      const file = convertedFrom ? await digestStream(createReadStream(path)) : digest;
-      let storageKey: string | null = null;
-      return {
-        contentId: `file_${digest.sha256.slice(0, 32)}`,
-        type,
-        hasAlpha,
-        sizeBytes: file.sizeBytes,
-        durationSeconds,
-        async store(named) {
-          storageKey = await uploads.storeSpooled({
-            organizationId: owner.organizationId,
-            keyId: owner.keyId,
-            extension: type.extension,
-            convertedFrom,
-            path,
-            ...file,
-            ...named,
-          });
-          return { fileId: /file_\w+/.exec(storageKey)?.[0] ?? '', storageKey };
-        },
-        async discard() {
-          await rm(path, { force: true });
-          if (storageKey !== null) await uploads.discard(storageKey);
-        },
-      };
-    } catch (error) {
-      await rm(path, { force: true });
-      throw error;
-    }
-  }
+  ): Promise<ReceivedFile> => receiveFile({ storage, uploads }, { part, owner }, inspect);
 
   return {
     /** Checks the storage quota before files are received (`Uploads.throwIfOverQuota`). */

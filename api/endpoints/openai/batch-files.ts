@@ -109,7 +109,7 @@ async function storeFile(ctx: Context, services: Composition): Promise<string> {
   try {
     const { texts, files } = await receiveFiles(
       ctx,
-      { requestFiles: services.requestFiles, onReceiving: received.onReceiving },
+      { requestFiles: services.requestFiles, onReceiving: (sent) => received.onReceiving(sent) },
       { receive: 'receiveLines', files: { file: 1 }, bytesMax: bodyBytesMax },
     );
     const { purpose } = parseBody(ctx, { schema: form, value: texts, part: 'form' });
@@ -191,7 +191,6 @@ export const files = {
       const isInput = purpose && purpose === 'batch';
       const listing = { isInput, after, order, limit: size + 1 };
       const rows = await services.batchFiles.list(caller.organizationId, listing);
-      if (!rows) throw fieldError('INVALID_REQUEST', 'after', 'must be the id of a file');
       const data = [];
       for (const row of rows.slice(0, size)) data.push(await showFile(ctx, row, services));
       return {
