@@ -115,8 +115,8 @@ export interface ReceivedFile {
    * @throws GatewayError STORAGE_QUOTA_EXCEEDED
    */
   store: (named?: FileName) => Promise<{ fileId: string; storageKey: string }>;
-  /** Removes the file from the spool, and from the storage if it was stored. */
-  discard: () => Promise<void>;
+  /** Removes the file from the spool, and from the storage unless it is used. */
+  discard: (options: { isUsed: boolean }) => Promise<void>;
 }
 
 /**
@@ -168,9 +168,9 @@ async function receiveFile(
         });
         return { fileId: /file_\w+/.exec(storageKey)?.[0] ?? '', storageKey };
       },
-      async discard() {
+      async discard({ isUsed }) {
         await rm(path, { force: true });
-        if (storageKey !== null) await uploads.discard(storageKey);
+        if (storageKey !== null && !isUsed) await uploads.discard(storageKey);
       },
     };
   } catch (error) {
@@ -213,7 +213,7 @@ export function createRequestFiles({ storage, uploads, acceptFile }: RequestFile
       const type = { contentType: linesContentType, extension: 'jsonl', name: 'JSONL' };
       const file = await receive(part, owner, () => Promise.resolve({ type, ...properties }));
       if (file.sizeBytes > 0) return file;
-      await file.discard();
+      await file.discard({ isUsed: false });
       throw fieldError('INVALID_REQUEST', part.field, 'must not be empty');
     },
 

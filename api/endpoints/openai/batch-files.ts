@@ -106,6 +106,7 @@ async function claimUpload(
 /** Receives and stores the file of a form, and returns its id. */
 async function storeFile(ctx: Context, services: Composition): Promise<string> {
   const received = createFileList();
+  let isUsed = false;
   try {
     const { texts, files } = await receiveFiles(
       ctx,
@@ -119,14 +120,11 @@ async function storeFile(ctx: Context, services: Composition): Promise<string> {
     const { fileId: newId } = await stored.store({ filename: name, purpose });
     const claimed = { contentId: stored.contentId, newId, name };
     const id = await claimUpload(ctx, claimed, services);
-    if (id !== newId) {
-      ctx.set('Idempotent-Replayed', 'true');
-      received.discard();
-    }
+    isUsed = id === newId;
+    if (!isUsed) ctx.set('Idempotent-Replayed', 'true');
     return id;
-  } catch (error) {
-    received.discard();
-    throw error;
+  } finally {
+    received.discard({ isUsed });
   }
 }
 
