@@ -9114,7 +9114,7 @@ export interface operations {
                 jobId: string;
             };
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 /**
                  * @example {
