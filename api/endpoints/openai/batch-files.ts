@@ -248,7 +248,7 @@ export const files = {
         ctx.status = 200;
         ctx.body = Readable.from(lines, { objectMode: false });
       }
-      ctx.type = 'application/jsonl';
+      ctx.type = 'application/octet-stream';
     },
   }),
 
