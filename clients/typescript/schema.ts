@@ -10379,7 +10379,7 @@ export interface operations {
             /** @description The lines of the file. */
             200: {
                 content: {
-                    "application/jsonl": string;
+                    "application/octet-stream": string;
                 };
             };
             /** @description The requested range of the file. */

@@ -228,7 +228,7 @@ export const files = {
     responses: {
       200: {
         description: 'The lines of the file.',
-        type: 'application/jsonl',
+        type: 'application/octet-stream',
         schema: z.string().meta({ format: 'binary' }),
       },
       ...fileAnswers,
