@@ -5,7 +5,9 @@
 -- without a body counts as 256 bytes, and the bytes of its answer, until they are deleted.
 CREATE OR REPLACE FUNCTION bulk_item_measure() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  IF TG_OP = 'INSERT' THEN
+  IF TG_OP = 'INSERT' AND NEW.state = 'failed' THEN
+    NEW.stored_bytes := 256;
+  ELSIF TG_OP = 'INSERT' THEN
     NEW.stored_bytes := 256 + octet_length(NEW.request::text)
       + coalesce(octet_length(NEW.webhook::text), 0) + coalesce(octet_length(NEW.metadata::text), 0);
   ELSIF NEW.state IN ('completed', 'canceled') OR NEW.state = 'failed'

@@ -389,6 +389,25 @@ describe('files', () => {
     expect(rows).toEqual([]);
   });
 
+  it('of a batch: the answers are deleted 30 days after its end, and the errors stay', async () => {
+    const { id } = await createBatch([line('a'), line('b', { model })].join('\n'));
+    await untilEnded(id);
+    const [ended] = await gateway.database.query<{ bytes: number }>(
+      `UPDATE bulk SET completed_at = now() - interval '31 days' WHERE id = $1 RETURNING stored_bytes::int AS bytes`,
+      [id],
+    );
+    expect(ended?.bytes).toBeGreaterThan(2 * 256);
+    await sweepOnce(gateway);
+    const batch = await clients.openai.batches.retrieve(id);
+    expect(batch).toMatchObject({ output_file_id: null, request_counts: { completed: 1 } });
+    expect(await readLines(batch.error_file_id)).toMatchObject([{ custom_id: 'b' }]);
+    const [row] = await gateway.database.query<{ bytes: number }>(
+      `SELECT stored_bytes::int AS bytes FROM bulk WHERE id = $1`,
+      [id],
+    );
+    expect(row?.bytes).toBe(2 * 256);
+  });
+
   it('are uploads: counted in the storage quota, listed and deleted with them, and no picture', async () => {
     const { key } = clients.caller;
     const read = async () =>
