@@ -77,9 +77,7 @@ export function toPlainNumbers(value: JsonObject): JsonObject {
     if (Array.isArray(field)) return field.map(convert);
     return typeof field === 'object' && field !== null ? toPlainNumbers(field) : field;
   };
-  return Object.fromEntries(
-    Object.entries(value).map(([name, field]) => [name, convert(field)]),
-  );
+  return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, convert(field)]));
 }
 
 /** Restores the marked numbers of a parsed value, in the value itself. */
