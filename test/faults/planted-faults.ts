@@ -735,8 +735,8 @@ const bulk: Fault[] = [
   {
     name: 'results of a bulk job lack one between two portions',
     file: 'bulk/bulk-reads.ts',
-    original: 'after = portion.at(-1)?.item.end_number ?? null;',
-    planted: 'after = portion.length > 0 ? (portion.at(-1)?.item.end_number ?? 0) + 1 : null;',
+    original: 'after = portion.at(-1)?.item[by] ?? null;',
+    planted: 'after = portion.length > 0 ? (portion.at(-1)?.item[by] ?? 0) + 1 : null;',
     tests: [bulkBudget],
   },
   {
