@@ -21,7 +21,7 @@ const jobsSql = 'ledger/ledger-jobs.sql';
 const archiveSql = 'ledger/archive.sql';
 const archivedJobs = 'test/journeys/archived-jobs.slow.test.ts';
 
-const priceBook = 'test/journeys/price-book.test.ts';
+const priceBook = 'test/journeys/price-book.slow.test.ts';
 const laterPrices = 'test/journeys/later-prices.slow.test.ts';
 
 const money: Fault[] = [
@@ -430,7 +430,7 @@ const money: Fault[] = [
     file: 'identity/keys.sql',
     original: 'IF excess IS NULL AND key_is_limited(acting_key.id)',
     planted: 'IF excess IS NULL AND key_budget(acting_key.id) IS NOT NULL',
-    tests: ['test/journeys/key-limits.test.ts'],
+    tests: ['test/journeys/key-limits.slow.test.ts'],
   },
   {
     name: 'a sum of more than 10,000 groups is cut off',
@@ -922,11 +922,11 @@ const bulkCommands: Fault[] = [
   },
 ];
 
-const pipelineJourneys = 'test/journeys/pipelines.test.ts';
+const pipelineJourneys = 'test/journeys/pipelines.slow.test.ts';
 const resumedPipelines = 'test/journeys/resumed-pipelines.slow.test.ts';
 const pipelineWorkflow = 'workflows/pipeline.ts';
 
-const approvalJourneys = 'test/journeys/approvals.test.ts';
+const approvalJourneys = 'test/journeys/approvals.slow.test.ts';
 
 const pipelines: Fault[] = [
   {
@@ -1979,7 +1979,7 @@ const files: Fault[] = [
     file: 'studio/jobs/share-links.ts',
     original: 'revoked_at IS NULL AND expires_at',
     planted: 'expires_at',
-    tests: ['test/studio/share-links.test.ts'],
+    tests: ['test/studio/share-links.slow.test.ts'],
   },
   {
     name: 'a suspended organization uploads',
