@@ -12,10 +12,12 @@ import { command, type DatabasePool } from '../platform/database.ts';
 import type { Metrics } from '../platform/metrics.ts';
 
 const apiKeyPrefix = 'gk_live_';
-/** Prefix of operators' keys. It has the same length as `apiKeyPrefix`. */
+/** Prefix of browser tokens. All prefixes have the same length. */
+export const browserTokenPrefix = 'gk_user_';
+/** Prefix of operators' keys. */
 export const operatorKeyPrefix = 'gk_oper_';
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-const keyPattern = /^(gk_(?:live|oper)_)([0-9A-Za-z]{43})([0-9A-Za-z]{6})$/;
+const keyPattern = /^(gk_(?:live|oper|user)_)([0-9A-Za-z]{43})([0-9A-Za-z]{6})$/;
 
 function encodeBase62(value: bigint, length: number): string {
   let remaining = value;
@@ -112,6 +114,10 @@ const ownerSchema = z.object({
   /** Ids of the models that the key may use. Null if it may use all models. */
   allowedModels: z.array(z.string()).nullable(),
   organizationStatus: organizationStatusSchema,
+  /**
+   * Browser token of the request, whose maker is the key `keyId`, with its end user. Absent for an API key.
+   */
+  token: z.object({ tokenId: z.string(), endUser: z.string() }).nullish(),
 });
 /** Caller with its rate-limit windows, and the time of the database's clock. */
 export interface Caller extends z.infer<typeof ownerSchema> {
@@ -142,7 +148,10 @@ const admissionSchema = z.object({
       /** Position of the key among the `KeyRequests` of the batch, from 1. */
       position: z.number(),
       bucket: z.enum(buckets),
+      /** Owners of the windows of the key, its user and its organization; a token has others. */
       windowOwner: z.string(),
+      userWindow: z.string(),
+      organizationWindow: z.string(),
       keyLimit: z.number(),
       userLimit: z.number(),
       organizationLimit: z.number(),
@@ -175,7 +184,8 @@ function numberRequests(
   const numberOne = (position: number): Caller | null => {
     const sent = owners.get(position);
     if (!sent) return null;
-    const { bucket, windowOwner, keyLimit, userLimit, organizationLimit, ...owner } = sent;
+    const { bucket, windowOwner, userWindow, organizationWindow, ...limited } = sent;
+    const { keyLimit, userLimit, organizationLimit, ...owner } = limited;
     const take = (ownerId: string, limit: number, isCounted: boolean): RateWindow => {
       const state = states.get(`${ownerId} ${bucket}`);
       assert(state, `the request is not counted in the window of ${ownerId}`);
@@ -186,8 +196,8 @@ function numberRequests(
     const key = take(windowOwner, keyLimit, true);
     // The windows of the user and the organization count what the limit of the key lets pass.
     const passes = key.hits <= keyLimit;
-    const user = take(owner.userId, userLimit, passes);
-    const organization = take(owner.organizationId, organizationLimit, passes);
+    const user = take(userWindow, userLimit, passes);
+    const organization = take(organizationWindow, organizationLimit, passes);
     return { ...owner, windows: { key, user, organization }, nowMs };
   };
   // A window has counted all requests, so the last request has the number in it.
@@ -213,6 +223,12 @@ interface RateState {
   remaining: number;
   resetAtMs: number;
 }
+
+const toRate = ({ hits, limit, resetAtMs }: RateWindow): RateState => ({
+  limit,
+  remaining: limit - hits,
+  resetAtMs,
+});
 
 /** Maximum number of API keys of one user (spec §8), and of the limits that they have together. */
 export const keysPerUserMax = 10;
@@ -264,15 +280,14 @@ export function createAccess(pool: DatabasePool, config: AccessConfig, metrics?:
   return {
     /** Returns the state of the window that limits a caller most; a key's own if they are equal. */
     findRate({ windows }: Caller): RateState {
-      const states = windowOwners.map((owner) => {
-        const { hits, limit, resetAtMs } = windows[owner];
-        return { limit, remaining: limit - hits, resetAtMs };
-      });
+      const states = windowOwners.map((owner) => toRate(windows[owner]));
       return states.reduce((least, state) => (state.remaining < least.remaining ? state : least));
     },
+    /** Returns the state of the window of the key, or of the end user of a browser token. */
+    findOwnRate: ({ windows }: Caller): RateState => toRate(windows.key),
     /** Admits a request. Returns null for an invalid key, whose requests are not counted. */
     async admit(key: string, bucket: RateBucket): Promise<Caller | null> {
-      if (!isApiKey(key)) return null;
+      if (!isApiKey(key) && !isApiKey(key, browserTokenPrefix)) return null;
       const mac = calculateKeyMac(key, pepper);
       const caller = await admitMac(mac, bucket);
       if (caller || previousPepper === undefined) return caller;
