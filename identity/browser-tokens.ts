@@ -122,8 +122,8 @@ export async function createBrowserToken(
       SELECT ${newId('browserToken')}, ${maker.organizationId}, ${endUser}, ${maker.keyId},
         decode(${calculateKeyMac(token, pepper)}, 'hex'), ${sql.array([...scopes], 'text')},
         ${allowedModels && sql.array([...allowedModels], 'text')}::text[], ${maxMicro}::bigint,
-        clock_timestamp() + ${expiresInSeconds} * interval '1 second'
-      WHERE (SELECT count(*) FROM browser_token t WHERE ${isLive({ ...maker, endUser })}) < ${tokensMax}
+        least(k.expires_at, clock_timestamp() + ${expiresInSeconds} * interval '1 second')
+      FROM api_key k WHERE k.id = ${maker.keyId} AND (SELECT count(*) FROM browser_token t WHERE ${isLive({ ...maker, endUser })}) < ${tokensMax}
     RETURNING ${columns}`);
   if (!row)
     throw new GatewayError(

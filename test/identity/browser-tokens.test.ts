@@ -3,9 +3,12 @@
  * test/attacks/tenants.test.ts checks that end users see nothing of each other.
  */
 import { describe, expect, it } from 'vitest';
-import { tokensMax, type BrowserToken } from '../../identity/browser-tokens.ts';
+import {
+  createBrowserTokens,
+  tokensMax,
+  type BrowserToken,
+} from '../../identity/browser-tokens.ts';
 import { useGateway, type Answer, type TestCaller } from '../harness/gateway.ts';
-import { until } from '../harness/until.ts';
 
 const gateway = useGateway({ settled: 'last' });
 const prompt = 'a lighthouse';
@@ -114,35 +117,44 @@ describe('a browser token', () => {
     });
   });
 
-  it.each(['its end user', 'its maker', 'its expiry'])(
-    'ends with %s, and so do its streams',
-    async (what) => {
-      const caller = await gateway.newCaller();
-      const expiresInSeconds = what === 'its expiry' ? 2 : 60;
-      const { token } = await newToken('ann', { expiresInSeconds }, caller.key);
-      const stream = await fetch(`${gateway.url}/api/v1/studio/jobs/events`, {
-        headers: { authorization: `Bearer ${token}` },
-      });
-      expect(stream.status).toBe(200);
-      await end(what, caller);
-      await until(async () => (await act(token, '/api/v1/studio/jobs')).status === 401);
-      expect((await act(token, image, { prompt })).body).toMatchObject({ error: 'Unauthorized' });
-      // The stream ends.
-      for await (const _ of stream.body ?? []) continue;
-      const left = await gateway.call<{ data: object[] }>(tokensOf('ann'), { key: caller.key });
-      if (what !== 'its maker') expect(left.body).toEqual({ success: true, data: [] });
+  const ends: Record<string, (caller: TestCaller) => Promise<object>> = {
+    'revocation of all tokens of its end user': async ({ key }) => {
+      const answer = await gateway.call(tokensOf('ann'), { method: 'DELETE', key });
+      expect(answer).toMatchObject({ status: 200, body: { data: { endUser: 'ann', revoked: 1 } } });
+      return answer;
     },
-  );
+    'revocation of its maker': ({ key, keyId }) =>
+      gateway.call(`/api/v1/api-keys/${keyId}`, { method: 'DELETE', key }),
+    'rotation of its maker without overlap': ({ key, keyId }) =>
+      gateway.call(`/api/v1/api-keys/${keyId}/rotate`, { key, body: { overlapSeconds: 0 } }),
+    'its expiry': ({ organizationId }) =>
+      gateway.database.query(
+        'UPDATE browser_token SET expires_at = now() WHERE organization_id = $1',
+        [organizationId],
+      ),
+  };
 
-  async function end(what: string, { key, keyId }: TestCaller): Promise<void> {
-    if (what === 'its maker')
-      await gateway.call(`/api/v1/api-keys/${keyId}`, { method: 'DELETE', key });
-    if (what === 'its end user')
-      expect(await gateway.call(tokensOf('ann'), { method: 'DELETE', key })).toMatchObject({
-        status: 200,
-        body: { data: { endUser: 'ann', revoked: 1 } },
-      });
-  }
+  it('ends at once, and its event streams within seconds', async () => {
+    await Promise.all(
+      Object.entries(ends).map(async ([what, end]) => {
+        const caller = await gateway.newCaller();
+        const { token } = await newToken('ann', { expiresInSeconds: 3600 }, caller.key);
+        const stream = await fetch(`${gateway.url}/api/v1/studio/jobs/events`, {
+          headers: { authorization: `Bearer ${token}` },
+        });
+        expect(stream.status).toBe(200);
+        await end(caller);
+        expect({ what, ...(await act(token, image, { prompt })) }).toMatchObject({
+          what,
+          status: 401,
+          body: { error: 'Unauthorized' },
+        });
+        for await (const _ of stream.body ?? []) continue;
+        const listed = { organizationId: caller.organizationId, endUser: 'ann' };
+        expect(await createBrowserTokens(gateway.api.services.pool).list(listed)).toEqual([]);
+      }),
+    );
+  });
 
   it('has at most the permissions of its maker, and is made once per Idempotency-Key', async () => {
     const maker = await gateway.newCaller({
@@ -182,4 +194,42 @@ describe('a browser token', () => {
     expect(rejected).toMatchObject({ status: 400, body: { error: 'KEY_QUOTA_REACHED' } });
     expect(await mint('bob', { key })).toMatchObject({ status: 200 });
   });
+
+  it('uses at most a tenth of the storage of its organization, and 64 open requests', async () => {
+    const caller = await gateway.newCaller();
+    const { token } = await newToken('ann', {}, caller.key);
+    const upload = (key: string) =>
+      act(key, '/api/v1/storage/upload-url', { contentType: 'video/mp4' });
+    const statuses: number[] = [];
+    while (statuses.at(-1) !== 403 && statuses.length < 50)
+      statuses.push((await upload(token)).status);
+    const { limit, used } = await readStorage(caller);
+    expect(used).toBeLessThanOrEqual(limit / 10);
+    expect(statuses.filter((status) => status === 200).length).toBeGreaterThan(0);
+    expect(await upload((await newToken('bob', {}, caller.key)).token)).toMatchObject({
+      status: 200,
+    });
+    expect(await upload(caller.key)).toMatchObject({ status: 200 });
+
+    const leave = new AbortController();
+    const follow = (key: string) =>
+      fetch(`${gateway.url}/api/v1/studio/jobs/events`, {
+        headers: { authorization: `Bearer ${key}` },
+        signal: leave.signal,
+      });
+    const streams = await Promise.all(Array.from({ length: 64 }, () => follow(token)));
+    expect(new Set(streams.map(({ status }) => status))).toEqual(new Set([200]));
+    expect((await follow(token)).status).toBe(429);
+    for (const key of [caller.key, (await newToken('bob', {}, caller.key)).token])
+      expect((await follow(key)).status).toBe(200);
+    leave.abort();
+  });
+
+  async function readStorage({ key }: TestCaller) {
+    const { body } = await gateway.call<{ storage: { limit: number; used: number } }>(
+      '/api/v1/usage',
+      { key },
+    );
+    return body.storage;
+  }
 });
