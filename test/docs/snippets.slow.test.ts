@@ -49,6 +49,15 @@ const notRun: { file: string; begins: string; reason: string }[] = [
     begins,
     reason: 'test/docs/usage-feed.slow.test.ts runs it',
   })),
+  ...[
+    "import { readFile } from 'node:fs/promises';",
+    '<form>',
+    "import { createBrowserClient } from 'studio-gateway-client';",
+  ].map((begins) => ({
+    file: 'docs/browser.md',
+    begins,
+    reason: 'test/docs/browser.slow.test.ts runs it',
+  })),
   {
     file: 'docs/performance.md',
     begins: 'npm run dev -- bench',

@@ -48,8 +48,8 @@ export interface ConsolePage {
   problems: string[];
 }
 
-/** Opens the console in a new browser context, without a session. */
-async function openPage(browser: Browser, url: string): Promise<ConsolePage> {
+/** Opens a page in a new browser context, without a session. */
+async function openPage(browser: Browser, address: string): Promise<ConsolePage> {
   const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
   context.setDefaultTimeout(180_000);
   const page = await context.newPage();
@@ -58,7 +58,7 @@ async function openPage(browser: Browser, url: string): Promise<ConsolePage> {
     if (line.type() === 'error') problems.push(line.text());
   });
   page.on('pageerror', (error) => problems.push(error.message));
-  await page.goto(`${url}/console`);
+  await page.goto(address);
   return { page, problems };
 }
 
@@ -74,9 +74,9 @@ async function describePages(browser: Browser): Promise<string> {
   return (await Promise.all(texts)).join('\n');
 }
 
-/** Returns the shared gateway with a browser, whose pages are closed after each test. */
-export function useConsole() {
-  const gateway = useGateway();
+/** Returns a gateway with a browser, whose pages are closed after each test; by default the shared gateway. */
+export function useConsole(options: Parameters<typeof useGateway>[0] = {}) {
+  const gateway = useGateway(options);
   let browser: Browser;
   beforeAll(async () => {
     // Chromium refuses its sandbox to root, which containers and CI are.
@@ -92,10 +92,12 @@ export function useConsole() {
   afterAll(() => browser?.close());
   return {
     gateway,
-    open: (url = gateway.url) => openPage(browser, url),
+    open: (url = gateway.url) => openPage(browser, `${url}/console`),
+    /** Opens any page. */
+    visit: (address: string) => openPage(browser, address),
     /** Opens the console and signs in, as the file's caller by default. */
     openAs: async (key = gateway.caller.key): Promise<ConsolePage> => {
-      const opened = await openPage(browser, gateway.url);
+      const opened = await openPage(browser, `${gateway.url}/console`);
       await signIn(opened.page, key);
       return opened;
     },
