@@ -398,10 +398,61 @@ const money: Fault[] = [
     tests: ['test/studio/admission.slow.test.ts'],
   },
   {
+    name: 'a browser token uses up the requests of the organization of its key',
+    file: 'identity/access.sql',
+    original: "ELSE 'tokens/' || o.id END AS",
+    planted: 'ELSE o.id END AS',
+    tests: ['test/identity/rate-limits.test.ts'],
+  },
+  {
+    name: 'a browser token outlives its key',
+    file: 'identity/access.sql',
+    original: 'WHERE a.revoked_at IS NULL AND (a.expires_at IS NULL OR a.expires_at > at)',
+    planted:
+      'WHERE t.id IS NOT NULL OR a.revoked_at IS NULL AND (a.expires_at IS NULL OR a.expires_at > at)',
+    tests: ['test/identity/browser-tokens.slow.test.ts'],
+  },
+  {
+    name: 'a browser token spends more than its maximum',
+    file: 'ledger/ledger.sql',
+    original: "IF token IS NOT NULL THEN budgets := coalesce(budgets, '[]')",
+    planted: "IF false THEN budgets := coalesce(budgets, '[]')",
+    tests: ['test/ledger/end-user-limits.test.ts'],
+  },
+  {
+    name: 'a browser token sees the jobs of other end users by their ids',
+    file: 'api/middleware/browser-tokens.ts',
+    original:
+      "if (typeof jobId === 'string' && !(await isJobSeen(pool, caller, jobId))) return false;",
+    planted: '',
+    tests: ['test/attacks/end-users.slow.test.ts'],
+  },
+  {
+    name: 'a browser token lists the files of other end users',
+    file: 'storage/file-readers.ts',
+    original: 'token ? sql.fragment`x.end_user = ${token.endUser}` : everything;',
+    planted: 'token ? everything : everything;',
+    tests: ['test/attacks/end-users.slow.test.ts'],
+  },
+  {
+    name: 'a browser token follows the jobs of other end users',
+    file: 'executions/feed.ts',
+    original: 'if (reader.token && reader.token.endUser !== kind.endUserOf?.(row)) continue;',
+    planted: '',
+    tests: ['test/attacks/end-users.slow.test.ts'],
+  },
+  {
+    name: 'a browser token shows the balance of the account',
+    file: 'api/middleware/browser-tokens.ts',
+    original: "credits: { ...body['credits'], remaining: null }",
+    planted: "credits: { ...body['credits'] }",
+    tests: ['test/identity/browser-tokens.slow.test.ts'],
+  },
+  {
     name: 'keys that share a limit of requests have windows of their own',
     file: 'identity/access.sql',
-    original: 'coalesce(h.id, a.id) AS "windowOwner"',
-    planted: 'a.id AS "windowOwner"',
+    original: 'CASE WHEN t.id IS NULL THEN coalesce(h.id, a.id) ELSE',
+    planted: 'CASE WHEN t.id IS NULL THEN a.id ELSE',
     tests: ['test/identity/rate-limits.test.ts'],
   },
   {
