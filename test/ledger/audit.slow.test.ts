@@ -20,7 +20,7 @@ let jobId = '';
 let storageKey = '';
 
 const tables =
-  'account reservation budget_spend ledger_entry job artifact usage_day usage_closed_day booked_account'.split(
+  'account reservation budget_spend ledger_entry job artifact usage_day usage_closed_day booked_account browser_token'.split(
     ' ',
   );
 
