@@ -17,9 +17,6 @@ RETURNS bigint LANGUAGE sql IMMUTABLE RETURN CASE WHEN own IS NULL THEN bucket_d
 -- bucket. Release 0.1.0 sends no counts, and each request alone.
 -- `defaults` are {requests, userFactor, organizationFactor}: requests of such a key, and how many
 -- times as many its user and its organization may make. Keys that share a limit share its window.
--- Browser tokens are found by their MACs too; such a caller has `token`. They have windows of their own, so that
--- their requests use up none of those of API keys: one for each end user, one for all tokens of a key that has
--- a limit of requests, and one for all tokens of the organization.
 -- Returns {callers, windows, nowMs}: the valid keys with their position n, and the windows after all
 -- requests. The caller numbers the requests, and Postgres keeps one plan, because a
 -- larger statement, planned for each call, takes twice the time.
@@ -33,28 +30,19 @@ DECLARE
   answer json;
 BEGIN
   WITH sent AS MATERIALIZED (
-    SELECT r.position, r.bucket, coalesce(r.count, 1) AS requests, a.id AS "keyId", a.user_id AS "userId",
-        a.organization_id AS "organizationId", m.role, coalesce(t.scopes, a.scopes) AS scopes,
-        CASE WHEN t.id IS NULL THEN a.allowed_models ELSE t.allowed_models END AS "allowedModels",
-        CASE WHEN t.id IS NOT NULL THEN json_build_object('tokenId', t.id, 'endUser', t.end_user) END AS token,
-        o.status AS "organizationStatus", a.last_used_at, "windowOwner", "userWindow", "organizationWindow", "organizationLimit",
-        rate_limit(r.bucket, r.bucket_default, requests_default,
-          CASE WHEN t.id IS NULL THEN own ELSE least(own, requests_default)::integer END) AS "keyLimit",
-        CASE WHEN t.id IS NULL THEN user_factor * rate_limit(r.bucket, r.bucket_default, requests_default, largest.requests)
-          WHEN own IS NULL THEN "organizationLimit"
-          ELSE rate_limit(r.bucket, r.bucket_default, requests_default, own) END AS "userLimit"
+    SELECT r.position, r.bucket, coalesce(r.count, 1) AS requests, coalesce(h.id, a.id) AS "windowOwner", a.id AS "keyId", a.user_id AS "userId",
+        a.organization_id AS "organizationId", m.role, a.scopes, a.allowed_models AS "allowedModels",
+        o.status AS "organizationStatus", a.last_used_at,
+        rate_limit(r.bucket, r.bucket_default, requests_default, coalesce(h.rate_limit, a.rate_limit)) AS "keyLimit",
+        user_factor * rate_limit(r.bucket, r.bucket_default, requests_default, largest.requests) AS "userLimit",
+        rate_limit(r.bucket, organization_factor * r.bucket_default, organization_factor * requests_default,
+          o.rate_limit) AS "organizationLimit"
       FROM unnest(macs, buckets, bucket_defaults, counts)
         WITH ORDINALITY AS r(mac, bucket, bucket_default, count, position)
-      LEFT JOIN browser_token t ON t.mac = r.mac AND t.revoked_at IS NULL AND t.expires_at > at
-      JOIN api_key a ON a.id = coalesce(t.key_id, (SELECT k.id FROM api_key k WHERE k.mac = r.mac))
+      JOIN api_key a USING (mac)
       LEFT JOIN api_key h ON h.id = a.budget_of AND h.rate_limit IS NOT NULL
       JOIN app_user m ON m.id = a.user_id
       JOIN organization o ON o.id = a.organization_id
-      CROSS JOIN LATERAL (SELECT coalesce(h.rate_limit, a.rate_limit) AS own,
-          rate_limit(r.bucket, organization_factor * r.bucket_default, organization_factor * requests_default, o.rate_limit) AS "organizationLimit",
-          CASE WHEN t.id IS NULL THEN coalesce(h.id, a.id) ELSE 'tokens/' || o.id || '/' || t.end_user END AS "windowOwner",
-          CASE WHEN t.id IS NULL THEN a.user_id ELSE 'tokens/' || coalesce(h.id, a.id) END AS "userWindow",
-          CASE WHEN t.id IS NULL THEN o.id ELSE 'tokens/' || o.id END AS "organizationWindow") AS w
       -- All keys of a user may make as many times more requests as their largest limit allows one.
       CROSS JOIN LATERAL (SELECT greatest(requests_default, max(k.rate_limit))::integer AS requests
         FROM api_key k WHERE k.user_id = a.user_id AND k.rate_limit IS NOT NULL) AS largest
@@ -70,14 +58,14 @@ BEGIN
           + CASE WHEN w.started_at > at - interval '1 minute' THEN w.hits ELSE 0 END
       RETURNING owner_id, w.bucket, started_at, hits
   ), admitted AS (
-    SELECT s."userWindow", s."organizationWindow", s.bucket,
+    SELECT s."userId", s."organizationId", s.bucket,
         least(sum(s.requests), greatest(0, s."keyLimit" - k.hits + sum(s.requests))) AS requests
       FROM sent s JOIN by_key k ON k.owner_id = s."windowOwner" AND k.bucket = s.bucket
-      GROUP BY s."userWindow", s."organizationWindow", s.bucket, s."keyLimit", k.owner_id, k.hits
+      GROUP BY s."userId", s."organizationId", s.bucket, s."keyLimit", k.owner_id, k.hits
   ), by_group AS (
     INSERT INTO rate_window AS w (owner_id, bucket, started_at, hits)
       SELECT g.owner_id, a.bucket, at, sum(a.requests) FROM admitted a
-        CROSS JOIN LATERAL (VALUES (a."userWindow"), (a."organizationWindow")) AS g(owner_id)
+        CROSS JOIN LATERAL (VALUES (a."userId"), (a."organizationId")) AS g(owner_id)
         GROUP BY 1, 2 ORDER BY 1, 2
       ON CONFLICT (owner_id, bucket) DO UPDATE SET
         started_at = CASE WHEN w.started_at > at - interval '1 minute' THEN w.started_at ELSE at END,

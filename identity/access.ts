@@ -148,10 +148,10 @@ const admissionSchema = z.object({
       /** Position of the key among the `KeyRequests` of the batch, from 1. */
       position: z.number(),
       bucket: z.enum(buckets),
-      /** Owners of the windows of the key, its user and its organization; a token has others. */
       windowOwner: z.string(),
-      userWindow: z.string(),
-      organizationWindow: z.string(),
+      /** Owners of the other windows of a browser token; those of a key are its user and organization. */
+      userWindow: z.string().optional(),
+      organizationWindow: z.string().optional(),
       keyLimit: z.number(),
       userLimit: z.number(),
       organizationLimit: z.number(),
@@ -196,12 +196,26 @@ function numberRequests(
     const key = take(windowOwner, keyLimit, true);
     // The windows of the user and the organization count what the limit of the key lets pass.
     const passes = key.hits <= keyLimit;
-    const user = take(userWindow, userLimit, passes);
-    const organization = take(organizationWindow, organizationLimit, passes);
+    const user = take(userWindow ?? owner.userId, userLimit, passes);
+    const organizationOwner = organizationWindow ?? owner.organizationId;
+    const organization = take(organizationOwner, organizationLimit, passes);
     return { ...owner, windows: { key, user, organization }, nowMs };
   };
   // A window has counted all requests, so the last request has the number in it.
   return positions.toReversed().map(numberOne).toReversed();
+}
+
+/** Counts the requests of a batch by key and bucket. `positions` has the position of each request's key, from 1. */
+function groupByKey(requests: readonly Omit<KeyRequests, 'count'>[]) {
+  const groups = new Map<string, KeyRequests & { position: number }>();
+  const positions = requests.map(({ mac, bucket }) => {
+    const name = `${mac} ${bucket}`;
+    const sent = groups.get(name) ?? { mac, bucket, count: 0, position: groups.size + 1 };
+    sent.count += 1;
+    groups.set(name, sent);
+    return sent.position;
+  });
+  return { positions, sent: [...groups.values()] };
 }
 
 export type Access = ReturnType<typeof createAccess>;
@@ -258,21 +272,29 @@ export function createAccess(pool: DatabasePool, config: AccessConfig, metrics?:
       SELECT admit_requests(${sql.array(macs, 'bytea')}, ${sql.array(bucketNames, 'text')},
         ${sql.array(limits, 'int4')}, ${sql.jsonb(defaults)}, ${sql.array(counts, 'int4')}) AS admission`);
   };
+  const admitToken = ({ mac, bucket, count }: KeyRequests): Promise<Admission> =>
+    pool.oneFirst(sql.type(admissionRow)`
+      SELECT admit_token(${sql.binary(Buffer.from(mac, 'hex'))}, ${bucket}, ${bucketDefaults[bucket]},
+        ${sql.jsonb(defaults)}, ${count}) AS admission`);
+  const batched = { metrics, sizeMax: 200, parallelMax: 2 };
   const enqueue = createBatcher<Omit<KeyRequests, 'count'>, Caller | null>({
+    ...batched,
     name: 'access',
-    metrics,
-    sizeMax: 200,
-    parallelMax: 2,
     async run(requests) {
-      const sentKeys = new Map<string, KeyRequests & { position: number }>();
-      const positions = requests.map(({ mac, bucket }) => {
-        const name = `${mac} ${bucket}`;
-        const sent = sentKeys.get(name) ?? { mac, bucket, count: 0, position: sentKeys.size + 1 };
-        sent.count += 1;
-        sentKeys.set(name, sent);
-        return sent.position;
-      });
-      return numberRequests(positions, await admit([...sentKeys.values()]));
+      const { positions, sent } = groupByKey(requests);
+      return numberRequests(positions, await admit(sent));
+    },
+  });
+  // Tokens are admitted one by one, which needs no locks in the order of all of them.
+  const enqueueToken = createBatcher<Omit<KeyRequests, 'count'>, Caller | null>({
+    ...batched,
+    name: 'tokens',
+    async run(requests) {
+      const { positions, sent } = groupByKey(requests);
+      const callers: (Caller | null)[][] = [];
+      for (const one of sent)
+        callers.push(numberRequests(Array<number>(one.count).fill(1), await admitToken(one)));
+      return positions.map((position) => callers[position - 1]?.shift() ?? null);
     },
   });
   const admitMac = (mac: string, bucket: RateBucket): Promise<Caller | null> =>
@@ -287,7 +309,9 @@ export function createAccess(pool: DatabasePool, config: AccessConfig, metrics?:
     findOwnRate: ({ windows }: Caller): RateState => toRate(windows.key),
     /** Admits a request. Returns null for an invalid key, whose requests are not counted. */
     async admit(key: string, bucket: RateBucket): Promise<Caller | null> {
-      if (!isApiKey(key) && !isApiKey(key, browserTokenPrefix)) return null;
+      if (isApiKey(key, browserTokenPrefix))
+        return enqueueToken({ mac: calculateKeyMac(key, pepper), bucket });
+      if (!isApiKey(key)) return null;
       const mac = calculateKeyMac(key, pepper);
       const caller = await admitMac(mac, bucket);
       if (caller || previousPepper === undefined) return caller;

@@ -1,7 +1,7 @@
 /**
  * Browser tokens: keys for the pages of an end user. A token is made by an API key, is valid for at most an
- * hour, and ends with that key (docs/decisions/0022-browser-tokens.md). Its requests are admitted as those of
- * API keys (access.sql), and its spending is counted in its row (ledger/ledger.sql).
+ * hour, and ends with that key (docs/decisions/0022-browser-tokens.md). Its requests are admitted
+ * apart from those of API keys (browser-tokens.sql), and its spending is counted in its row (ledger/ledger.sql).
  */
 import { sql, type CommonQueryMethods } from 'slonik';
 import { z } from 'zod';

@@ -399,17 +399,16 @@ const money: Fault[] = [
   },
   {
     name: 'a browser token uses up the requests of the organization of its key',
-    file: 'identity/access.sql',
-    original: "ELSE 'tokens/' || o.id END AS",
-    planted: 'ELSE o.id END AS',
+    file: 'identity/browser-tokens.sql',
+    original: '\'tokens/\' || o.id AS "organizationWindow"',
+    planted: 'o.id AS "organizationWindow"',
     tests: ['test/identity/rate-limits.test.ts'],
   },
   {
     name: 'a browser token outlives its key',
-    file: 'identity/access.sql',
-    original: 'WHERE a.revoked_at IS NULL AND (a.expires_at IS NULL OR a.expires_at > at)',
-    planted:
-      'WHERE t.id IS NOT NULL OR a.revoked_at IS NULL AND (a.expires_at IS NULL OR a.expires_at > at)',
+    file: 'identity/browser-tokens.sql',
+    original: 'AND a.revoked_at IS NULL AND (a.expires_at IS NULL OR a.expires_at > at)',
+    planted: '',
     tests: ['test/identity/browser-tokens.slow.test.ts'],
   },
   {
@@ -451,8 +450,8 @@ const money: Fault[] = [
   {
     name: 'keys that share a limit of requests have windows of their own',
     file: 'identity/access.sql',
-    original: 'CASE WHEN t.id IS NULL THEN coalesce(h.id, a.id) ELSE',
-    planted: 'CASE WHEN t.id IS NULL THEN a.id ELSE',
+    original: 'coalesce(h.id, a.id) AS "windowOwner"',
+    planted: 'a.id AS "windowOwner"',
     tests: ['test/identity/rate-limits.test.ts'],
   },
   {
