@@ -4,7 +4,7 @@
  * most an object that the next run uses.
  */
 import { createHash } from 'node:crypto';
-import { writeFile } from 'node:fs/promises';
+import { rm, writeFile } from 'node:fs/promises';
 import { text } from 'node:stream/consumers';
 import { setTimeout as delay } from 'node:timers/promises';
 import { sql } from 'slonik';
@@ -128,8 +128,12 @@ async function archiveSegment(
     const sha256 = hashOf(content);
     const key = `${accountId}/archive_${last}_${sha256.slice(0, 16)}.ndjson`;
     const path = await storage.spoolPath();
-    await writeFile(path, content);
-    await storage.put(key, path);
+    try {
+      await writeFile(path, content);
+      await storage.put(key, path);
+    } finally {
+      await rm(path, { force: true });
+    }
     const stored = await readObject(storage, key);
     if (stored === null || hashOf(stored) !== sha256) {
       throw new Error(`the store returned other bytes than were written to ${key}`);

@@ -16,7 +16,7 @@ import { markFile, readCredentials } from './credentials/content-credentials.ts'
 import { pixelsMax } from './media-types.ts';
 import { probeMedia } from './probe.ts';
 import { spoolOutput, type ProviderOutput } from './provider-output.ts';
-import { digestStream, writeSpoolFile } from './spool.ts';
+import { digestStream, withSpoolFile, writeSpoolFile } from './spool.ts';
 import { StorageFailure, contentTypeOf, type Storage } from './storage.ts';
 
 /** Identifies an artifact by organization, job, call index and output index. */
@@ -177,15 +177,12 @@ async function describeStored(
     throw new StorageFailure('the object cannot be read', { retryable, cause });
   };
   const object = (await storage.open(storageKey).catch(throwUnreadable)) ?? throwUnreadable();
-  const path = await storage.spoolPath();
-  try {
+  return withSpoolFile(storage, async (path) => {
     const digest = await writeSpoolFile(path, object.stream).catch(throwUnreadable);
     const { extension, ...properties } = await probeMedia(path, medium);
     const contentCredentials = await readCredentials(path, { extension, jobId });
     return { ...digest, ...properties, contentCredentials };
-  } finally {
-    await rm(path, { force: true });
-  }
+  });
 }
 
 /** Returns the file extension of the requested format; null if the request names no format. */

@@ -27,6 +27,19 @@ export async function openSpool(directory: string): Promise<() => Promise<string
   return () => Promise.resolve(join(spool, randomUUID()));
 }
 
+/** Runs a function with the path for a new file, which is removed afterwards unless it was moved. */
+export async function withSpoolFile<Result>(
+  { spoolPath }: { spoolPath: () => Promise<string> },
+  run: (path: string) => Promise<Result>,
+): Promise<Result> {
+  const path = await spoolPath();
+  try {
+    return await run(path);
+  } finally {
+    await rm(path, { force: true });
+  }
+}
+
 /** Size and hash of a file or stream. */
 export interface Digest {
   sizeBytes: number;

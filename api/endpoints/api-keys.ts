@@ -116,7 +116,6 @@ export const apiKeys = defineSection('API keys', {
     request: {
       params,
       body: rotationRequest,
-      bodyIsOptional: true,
       example: { overlapSeconds: 3600 },
     },
     response: newKey.extend({ replaced: z.object({ keyId: z.string(), expiresAt: unixMs }) }),

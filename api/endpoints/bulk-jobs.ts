@@ -111,7 +111,7 @@ function defineCommand<Body extends z.ZodObject>(
     scope: 'studio:read',
     viewerError: 'A viewer may not change bulk jobs.',
     ...described,
-    request: { ...bulkRequest, body, bodyIsOptional: true },
+    request: { ...bulkRequest, body },
     response: bulkResponse,
     errors: ['BULK_NOT_FOUND', 'JOB_ARCHIVED', 'BULK_ALREADY_DONE', 'BULK_LIMIT_REACHED'],
     async handle({ ctx, body: fields, ...call }, services) {

@@ -11,8 +11,6 @@ export interface RequestParts {
   /** Schema of the request headers, used only for OpenAPI; `handle` parses them itself. */
   headers?: z.ZodObject;
   body?: z.ZodType;
-  /** True if the request body may be omitted; a missing body is parsed as `{}`. */
-  bodyIsOptional?: true;
   /** Maximum body size in bytes. Defaults to 1 MiB, or to 1 KiB if the scope is `open`. */
   bodyBytesMax?: number;
   /** Maximum number of values in the JSON of the body; see `JsonMeter` for the default. */
@@ -25,6 +23,10 @@ export interface RequestParts {
   /** Request body schemas by media type, only for OpenAPI; `handle` reads the body itself. */
   content?: Record<string, { schema: z.ZodType; example?: unknown }>;
 }
+
+/** Returns whether the request body may be omitted: a missing body is parsed as `{}`. */
+export const isBodyOptional = ({ body }: RequestParts): boolean =>
+  body?.safeParse({}).success === true;
 
 /** OpenAPI description of the responses with one status code. */
 export interface ResponseDescription {

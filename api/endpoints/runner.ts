@@ -22,6 +22,7 @@ import { readJson } from '../http/json-body.ts';
 import { parseBody } from '../http/ignored-fields.ts';
 import { parseWith } from '../../domain/parsing.ts';
 import { collectMetadata } from '../../domain/metadata.ts';
+import { isBodyOptional } from './description.ts';
 import type { Endpoint } from './endpoint.ts';
 
 type Middleware = RouterMiddleware<RequestState>;
@@ -156,17 +157,15 @@ function parseQuery(ctx: Context, schema: z.ZodObject): Record<string, unknown> 
 const openScopeBodyBytesMax = 1024;
 
 async function readParsedBody(ctx: Context, { scope, request }: Endpoint): Promise<unknown> {
-  const { body, bodyIsOptional, bodyBytesMax, bodyValuesMax, repair, exactFields } = request;
+  const { body, bodyBytesMax, bodyValuesMax, repair, exactFields } = request;
   if (!body) return undefined;
   const hasBody = (ctx.request.length ?? 0) > 0 || ctx.get('transfer-encoding') !== '';
-  if (bodyIsOptional && !hasBody) return parseWith(body, {});
   const defaultBytesMax = scope === 'open' ? openScopeBodyBytesMax : undefined;
-  const json = await readJson(ctx, {
-    bytesMax: bodyBytesMax ?? defaultBytesMax,
-    valuesMax: bodyValuesMax,
-    repair,
-    exactFields,
-  });
+  const limits = { bytesMax: bodyBytesMax ?? defaultBytesMax, valuesMax: bodyValuesMax };
+  const json =
+    hasBody || !isBodyOptional(request)
+      ? await readJson(ctx, { ...limits, repair, exactFields })
+      : {};
   const parsedBody = parseBody(ctx, { schema: body, value: json });
   return scope === 'admin' ? setActor(parsedBody, ctx.state.operator) : parsedBody;
 }

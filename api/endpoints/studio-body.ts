@@ -67,11 +67,13 @@ export function createFileList() {
       files.push(file);
     },
     /**
-     * Discards the files in the background. If that fails, the sweep of unused uploads removes the
-     * files later.
+     * Discards the files in the background: those that a job uses stay in the storage. A file that
+     * was sent twice is stored once, so its copy is still in the spool. If that fails, the sweep of
+     * unused uploads removes the stored files later.
      */
-    discard(): void {
-      for (const pendingFile of files) pendingFile.then((file) => file.discard()).catch(() => {});
+    discard(options: { isUsed: boolean }): void {
+      for (const pendingFile of files)
+        pendingFile.then((file) => file.discard(options)).catch(() => {});
     },
   };
 }

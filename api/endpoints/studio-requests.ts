@@ -56,6 +56,7 @@ export async function startRequest(
   services: Composition,
 ): Promise<StartedJob> {
   const files = createFileList();
+  let isUsed = false;
   try {
     const request = await read(ctx, options, { ...services, ...files });
     const submission = {
@@ -67,16 +68,15 @@ export async function startRequest(
     };
     const job = await startJob(submission, services);
     ctx.state.recordRejection = undefined;
-    if (job.replayed) {
-      ctx.set('Idempotent-Replayed', 'true');
-      files.discard();
-    }
+    if (job.replayed) ctx.set('Idempotent-Replayed', 'true');
+    isUsed = !job.replayed;
     return job;
   } catch (error) {
     // If the error contains a job id, the job with this id may still run and needs the files.
-    const startedNothing = error instanceof GatewayError && error.body?.['jobId'] === undefined;
-    if (startedNothing) files.discard();
+    isUsed = !(error instanceof GatewayError) || error.body?.['jobId'] !== undefined;
     throw error;
+  } finally {
+    files.discard({ isUsed });
   }
 }
 
@@ -107,6 +107,6 @@ export async function estimateBody(
     const request = await read(ctx, { capability }, { ...services, ...files });
     return await estimateRequest(request, services);
   } finally {
-    files.discard();
+    files.discard({ isUsed: false });
   }
 }

@@ -73,7 +73,6 @@ export const uploadUrls = defineSection('Storage', {
       '(configurable) is deleted.',
     request: {
       body: uploadRequest,
-      bodyIsOptional: true,
       example: { filename: 'cat.png', contentType: 'image/png', size: 48_213 },
     },
     response: uploadUrl,

@@ -25,7 +25,6 @@ export const rotationRequest = {
       .max(7 * daySeconds)
       .default(daySeconds),
   }),
-  bodyIsOptional: true,
   example: { overlapSeconds: 3600 },
 } as const;
 

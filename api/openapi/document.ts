@@ -1,5 +1,6 @@
 /** Generates the descriptions of the API from the endpoints and their schemas (spec §9). */
 import {
+  isBodyOptional,
   toOpenapiPath,
   type EndpointDescription,
   type ResponseDescription,
@@ -174,12 +175,12 @@ function describeEndpoint(endpoint: EndpointDescription): Record<string, unknown
 }
 
 function describeRequestBody({ request }: EndpointDescription): Record<string, unknown> {
-  const { body, bodyIsOptional, example, content } = request;
+  const { body, example, content } = request;
   if (!body && !content) return {};
   const json = body && {
     'application/json': { schema: body, ...(example !== undefined && { example }) },
   };
-  return { requestBody: { required: !bodyIsOptional, content: { ...json, ...content } } };
+  return { requestBody: { required: !isBodyOptional(request), content: { ...json, ...content } } };
 }
 
 function describeResponse(

@@ -214,7 +214,7 @@ async function ensureDatabase(url: string, name: string): Promise<void> {
 }
 
 async function query(url: string, text: string, values: string[] = []): Promise<QueryResult> {
-  const client = new Client({ connectionString: url, connectionTimeoutMillis: 5_000 });
+  const client = new Client({ connectionString: url, connectionTimeoutMillis: 60_000 });
   await client.connect().catch((error: unknown) => {
     const isPassword = error instanceof DatabaseError && error.code === '28P01';
     throw isPassword ? new Error('the data directory was created with another password') : error;

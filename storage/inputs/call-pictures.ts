@@ -15,6 +15,7 @@ import type { DatabasePool } from '../../platform/database.ts';
 import { createObjectSource } from '../byte-source.ts';
 import { readMedia } from '../media-reader.ts';
 import { pixelsMax } from '../media-types.ts';
+import { withSpoolFile } from '../spool.ts';
 import type { Storage } from '../storage.ts';
 import { recordCopy } from './input-copies.ts';
 import { parseStorageReference, toStorageReference } from './inputs.ts';
@@ -48,10 +49,11 @@ export function createCallPictures({ pool, storage }: { pool: DatabasePool; stor
     const storageKey = `${organizationId}/file_${id}.${extension}`;
     if ((await storage.size(storageKey)) === null) {
       const bytes = await make();
-      const path = await storage.spoolPath();
-      await writeFile(path, bytes, { flag: 'wx' });
-      await recordCopy(pool, { storageKey, organizationId, jobId, sizeBytes: bytes.length });
-      await storage.put(storageKey, path);
+      await withSpoolFile(storage, async (path) => {
+        await writeFile(path, bytes, { flag: 'wx' });
+        await recordCopy(pool, { storageKey, organizationId, jobId, sizeBytes: bytes.length });
+        await storage.put(storageKey, path);
+      });
     }
     return toStorageReference(storageKey);
   }

@@ -110,8 +110,8 @@ export interface ReceivedFile {
    * @throws GatewayError STORAGE_QUOTA_EXCEEDED
    */
   store: () => Promise<{ fileId: string; storageKey: string }>;
-  /** Removes the file from the spool, and from the storage if it was stored. */
-  discard: () => Promise<void>;
+  /** Removes the file from the spool, and from the storage unless a job uses it. */
+  discard: (options: { isUsed: boolean }) => Promise<void>;
 }
 
 /**
@@ -162,9 +162,9 @@ export function createRequestFiles({ storage, uploads, acceptFile }: RequestFile
           });
           return { fileId: /file_\w+/.exec(storageKey)?.[0] ?? '', storageKey };
         },
-        async discard() {
+        async discard({ isUsed }) {
           await rm(path, { force: true });
-          if (storageKey !== null) await uploads.discard(storageKey);
+          if (storageKey !== null && !isUsed) await uploads.discard(storageKey);
         },
       };
     } catch (error) {

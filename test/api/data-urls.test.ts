@@ -1,5 +1,5 @@
 /** `data:` URLs as inputs of Studio requests, and too large pictures by each way. */
-import { readFile } from 'node:fs/promises';
+import { readdir, readFile } from 'node:fs/promises';
 import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
@@ -30,6 +30,15 @@ describe('a data URL', () => {
     expect(job?.request['imageUrls']).toEqual([expect.stringMatching(/^file_/)]);
     const again = await post('image/edit', body, { 'idempotency-key': 'k' });
     expect(again.headers.get('idempotent-replayed')).toBe('true');
+    await expect.poll(readUploads).toHaveLength(1);
+  });
+
+  it('that is sent twice is stored once, and leaves no file in the spool', async () => {
+    const body = { prompt: 'add a hat', imageUrls: [picture, picture] };
+    const { data } = (await post('image/edit', body)).body;
+    expect(data.images).toHaveLength(1);
+    const spool = join(gateway.config.STORAGE_DIR, 'spool');
+    await expect.poll(() => readdir(spool)).toEqual([]);
     await expect.poll(readUploads).toHaveLength(1);
   });
 

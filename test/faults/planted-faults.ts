@@ -26,6 +26,13 @@ const laterPrices = 'test/journeys/later-prices.slow.test.ts';
 
 const money: Fault[] = [
   {
+    name: 'a file that was sent twice stays in the spool',
+    file: 'api/endpoints/studio-requests.ts',
+    original: 'files.discard({ isUsed });',
+    planted: 'if (!isUsed) files.discard({ isUsed });',
+    tests: ['test/api/data-urls.test.ts'],
+  },
+  {
     name: 'a chat ignores the price book',
     file: 'chat/orders.ts',
     original: "book: prices.find({ model: model.id, use: 'chat' }, 'token'),",

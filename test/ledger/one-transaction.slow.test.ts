@@ -6,9 +6,8 @@ import { useGateway } from '../harness/gateway.ts';
 import { guardSettlements } from '../harness/settlement-guard.ts';
 
 const gateway = useGateway();
-beforeAll(async () => {
-  await guardSettlements((text) => gateway.database.query(text));
-});
+// The files of a process share the database, so the guard is removed after the last test.
+beforeAll(() => guardSettlements((text) => gateway.database.query(text)));
 
 /** Waits for the end of a job; returns its status and that of its reservation. */
 const readEnd = async (jobId: string) => {
@@ -35,6 +34,16 @@ describe('a job', () => {
     await gateway.cancel(jobId);
     expect(await readEnd(jobId)).toBe('canceled released');
   });
+});
+
+it('a canceled chat is charged for what was delivered in one transaction', async () => {
+  const body = { model: 'gpt-4o', input: '[[words:500]] [[slow-chunks:20ms]]', background: true };
+  const begun = await gateway.call<{ id: string }>('/api/v1/responses', { body });
+  const { id } = begun.body;
+  const checkpoint = 'SELECT FROM reservation WHERE id = $1 AND checkpoint_micro > 0';
+  await expect.poll(() => gateway.database.query(checkpoint, [id])).toHaveLength(1);
+  await gateway.cancel(id);
+  expect(await readEnd(id)).toBe('canceled charged');
 });
 
 it.each([

@@ -11,6 +11,7 @@ import { createAcceptFile } from '../../storage/picture-conversion.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { UploadsDeps } from '../../storage/upload-rows.ts';
 import { checkObject } from '../../storage/uploads.ts';
+import { newFolder } from '../harness/folders.ts';
 import { useGateway, type StudioBody } from '../harness/gateway.ts';
 import { makeHeif, type HeifOptions } from '../harness/heif.ts';
 import { download } from '../harness/media.ts';
@@ -230,7 +231,7 @@ describe('the colors of a converted picture', () => {
     ],
   ])('are those of %s', async (_name, load) => {
     const options = await load();
-    const path = await gateway.api.services.storage.spoolPath();
+    const path = join(newFolder(), 'picture');
     await writeFile(path, makeHeif({ tile: [128, 128], ...options }));
     const { turns = 0, grid: [columns, rows] = [1, 1], color } = options;
     const size = { width: 128 * columns, height: 128 * rows };
@@ -311,7 +312,7 @@ describe('a file that cannot be converted', () => {
     ['AVIF cut off', async () => (await avif()).subarray(0, -60), /is a damaged AVIF/],
   ])('%s is rejected by name, at little cost', async (_name, make, message) => {
     const bytes = await make();
-    const path = await gateway.api.services.storage.spoolPath();
+    const path = join(newFolder(), 'picture');
     await writeFile(path, bytes);
     // The gateway of the test works in this thread too, so the cheapest attempt counts.
     const costsMs: number[] = [];
@@ -325,7 +326,7 @@ describe('a file that cannot be converted', () => {
   });
 
   it('is HEIC, if the operator does not allow it', async () => {
-    const path = await gateway.api.services.storage.spoolPath();
+    const path = join(newFolder(), 'picture');
     await writeFile(path, await heic());
     await expect(createAcceptFile({ heic: false })(path)).rejects.toThrow(
       'is HEIC, which this gateway does not convert',
