@@ -49,7 +49,6 @@ export const endUserTokens = defineSection('End users', {
           .nullish()
           .meta({ description: 'Maximum credits that can be spent with the token.' }),
       }),
-      bodyIsOptional: true,
       example: { expiresInSeconds: 900, scopes: ['studio:image', 'studio:read'], maxCredits: 20 },
     },
     response: dataSchema(

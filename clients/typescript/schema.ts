@@ -9023,7 +9023,7 @@ export interface operations {
                 jobId: string;
             };
         };
-        requestBody: {
+        requestBody?: {
             content: {
                 /**
                  * @example {

@@ -1791,7 +1791,7 @@ export interface operations {
     };
     beginOperatorSession: {
         parameters: {};
-        requestBody: {
+        requestBody?: {
             content: {
                 /**
                  * @example {
