@@ -218,6 +218,18 @@ function groupByKey(requests: readonly Omit<KeyRequests, 'count'>[]) {
   return { positions, sent: [...groups.values()] };
 }
 
+/** Creates the function that admits a request together with others that arrive at the same time. */
+const createAdmissionQueue = (
+  observed: { name: string; metrics: Metrics | undefined },
+  admit: (groups: ReturnType<typeof groupByKey>) => Promise<(Caller | null)[]>,
+) =>
+  createBatcher<Omit<KeyRequests, 'count'>, Caller | null>({
+    ...observed,
+    sizeMax: 200,
+    parallelMax: 2,
+    run: (requests) => admit(groupByKey(requests)),
+  });
+
 export type Access = ReturnType<typeof createAccess>;
 
 type AccessConfig = Pick<
@@ -276,26 +288,15 @@ export function createAccess(pool: DatabasePool, config: AccessConfig, metrics?:
     pool.oneFirst(sql.type(admissionRow)`
       SELECT admit_token(${sql.binary(Buffer.from(mac, 'hex'))}, ${bucket}, ${bucketDefaults[bucket]},
         ${sql.jsonb(defaults)}, ${count}) AS admission`);
-  const batched = { metrics, sizeMax: 200, parallelMax: 2 };
-  const enqueue = createBatcher<Omit<KeyRequests, 'count'>, Caller | null>({
-    ...batched,
-    name: 'access',
-    async run(requests) {
-      const { positions, sent } = groupByKey(requests);
-      return numberRequests(positions, await admit(sent));
-    },
-  });
+  const enqueue = createAdmissionQueue({ name: 'access', metrics }, async ({ positions, sent }) =>
+    numberRequests(positions, await admit(sent)),
+  );
   // Tokens are admitted one by one, which needs no locks in the order of all of them.
-  const enqueueToken = createBatcher<Omit<KeyRequests, 'count'>, Caller | null>({
-    ...batched,
-    name: 'tokens',
-    async run(requests) {
-      const { positions, sent } = groupByKey(requests);
-      const callers: (Caller | null)[][] = [];
-      for (const one of sent)
-        callers.push(numberRequests(Array<number>(one.count).fill(1), await admitToken(one)));
-      return positions.map((position) => callers[position - 1]?.shift() ?? null);
-    },
+  const enqueueToken = createAdmissionQueue({ name: 'tokens', metrics }, async (groups) => {
+    const callers: (Caller | null)[][] = [];
+    for (const one of groups.sent)
+      callers.push(numberRequests(Array<number>(one.count).fill(1), await admitToken(one)));
+    return groups.positions.map((position) => callers[position - 1]?.shift() ?? null);
   });
   const admitMac = (mac: string, bucket: RateBucket): Promise<Caller | null> =>
     enqueue({ mac, bucket });

@@ -64,8 +64,7 @@ export function createCallPictures({ pool, storage }: { pool: DatabasePool; stor
     if (!picture?.isTurned) return value;
     const { storageKey, type } = picture;
     const isJpeg = type.extension === 'jpg';
-    const extension = isJpeg ? 'jpg' : 'png';
-    const upright = { name: `upright ${storageKey}`, extension };
+    const upright = { name: `upright ${storageKey}`, extension: isJpeg ? 'jpg' : 'png' };
     return storeCopy(call, upright, async () =>
       encodeUpright(await readPixels(storage, storageKey), isJpeg),
     );
