@@ -34,6 +34,7 @@ import { createKeySessions, createSessions } from '../identity/sessions.ts';
 import { createAdmission } from '../studio/jobs/admission.ts';
 import { createActionRuns } from '../studio/jobs/action-runs.ts';
 import { createJobActions } from '../studio/jobs/job-actions.ts';
+import { createBatchFiles } from '../bulk/batch-files.ts';
 import { createBulkReads } from '../bulk/bulk-reads.ts';
 import { createBulkView } from '../bulk/bulk-view.ts';
 import { createOpenBulks } from '../bulk/open-bulks.ts';
@@ -90,6 +91,7 @@ export function compose(deps: AppDeps) {
     bulkFeed: createFeed(feedDeps, bulkKind),
     bulkReads,
     bulkView,
+    batchFiles: createBatchFiles(pool, bulkReads),
     bulkWorkflows: createBulkWorkflows({ pool, client, config, logger }),
     readCalls: createReadCalls(pool),
     access: createAccess(pool, config, services.telemetry.metrics),

@@ -111,6 +111,7 @@ export async function answerChats(
   while (!stopped.aborted) {
     const mayClaim = portion.retryInMs === null && performance.now() < claimsUntilMs;
     const next = mayClaim ? await startChats(deps, portion) : 'none';
+    if (next === 'more') continue;
     if (portion.running.size > 0) {
       await Promise.race([...portion.running, untilStopped]);
       await sleep(next === 'refused' ? refusedMs : collectMs);
@@ -136,13 +137,13 @@ async function countEnds({ pool }: BulkChatDeps, portion: Portion, itemsMax: num
 }
 
 /**
- * Claims the next chats and begins to answer them. Returns `refused` if none of them could start, and `none`
- * if there are none.
+ * Claims the next chats and begins to answer them. Returns `more` if others may start at once,
+ * `refused` if none of them could start, and `none` if there are none.
  */
 async function startChats(
   deps: BulkChatDeps,
   portion: Portion,
-): Promise<'started' | 'refused' | 'none'> {
+): Promise<'more' | 'started' | 'refused' | 'none'> {
   const { caller, items, pausedProviders, requestId, pricedAtMs } = await countEnds(
     deps,
     portion,
@@ -181,6 +182,7 @@ async function startChats(
     });
     portion.running.add(running);
   }
+  if (started.size === claimedTogether) return 'more';
   // Items that were postponed before wait for a while; others are behind them.
   const isFirst = items.some(({ postponed }) => postponed === 0);
   if (started.size > 0 || (unstarted.length > 0 && isFirst)) return 'started';

@@ -71,7 +71,7 @@ async function authorizeStart(
         jsonb_path_query_array(i.request, '$.**.model'), i.request->'fallbacks', jsonb_path_query_array(i.request, '$.**.service'),
         jsonb_path_query_array(i.request, '$.**.operation'))
       i.type, i.request, i.webhook, i.metadata, i.recipe
-    FROM bulk_item i WHERE i.bulk_id = ${id} AND i.state IN ('waiting', 'failed')`);
+    FROM bulk_item i WHERE i.bulk_id = ${id} AND i.state IN ('waiting', 'failed') AND i.request <> '{}'`);
   for (const sample of samples) {
     if (chatUses.has(sample.type)) {
       authorize(caller, 'chat');

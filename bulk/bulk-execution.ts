@@ -114,13 +114,17 @@ export function createBulkWorkflows(deps: BulkWorkflowDeps) {
     },
     /**
      * Signals the bulk jobs whose signal was lost, stops those whose workflow no longer exists,
-     * deletes those that were never complete, and deletes the bodies of items that failed long ago.
+     * cancels what has expired, deletes those that were never complete, and deletes the bodies of items that
+     * failed long ago.
      */
     async sweep(): Promise<IsolationReport> {
       await pool.query(command`DELETE FROM bulk
         WHERE status = 'receiving' AND created_at < clock_timestamp() - ${receivingMax}::interval`);
       await pool.query(command`SELECT bulk_forget_bodies(
         clock_timestamp() - ${config.UPLOAD_KEPT_MS} * interval '1 millisecond')`);
+      await pool.query(command`SELECT bulk_command(jsonb_build_object('bulkId', id, 'organizationId', organization_id,
+        'command', 'cancel', 'reason', 'EXPIRED')) FROM bulk
+        WHERE expires_at < clock_timestamp() AND status IN ('in_progress', 'paused', 'stopped') LIMIT 100`);
       const isOpen = sql.fragment`completed_at IS NULL AND status <> 'receiving'`;
       const unsignaled = await pool.any(
         selectUnsignaled(

@@ -18,10 +18,12 @@ import type { Config } from '../platform/config.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 import { paceWork } from '../platform/work-turns.ts';
 import { webhookUrlLengthMax } from '../studio/requests/webhook-fields.ts';
+import { useOfBatch, type BatchFields } from './bulk-reads.ts';
 import {
   countSteps,
   defaultsSchema,
   priceItem,
+  toFailedItem,
   type ItemOwner,
   type ItemServices,
   type PricedItem,
@@ -89,7 +91,12 @@ export type BulkOptions = z.infer<z.ZodObject<typeof bulkOptions>>;
 
 /** Item as it arrived, or the error of a line that is no item. */
 export type ReceivedItem = { index: number } & (
-  | { value: unknown; recipe: string | null }
+  | {
+      value: unknown;
+      recipe: string | null;
+      /** Id of an item that is a line of a batch. */
+      customId?: string;
+    }
   | { error: GatewayError }
 );
 
@@ -112,6 +119,8 @@ export interface BulkSubmission extends BulkRequest {
   idempotencyKey: string | null;
   /** Checked URL of the webhook. */
   webhookUrl: string | null;
+  /** Null for a bulk job that is no batch. Invalid items of a batch are stored as failed. */
+  batch: BatchFields | null;
 }
 
 /** Result of the check of all items. */
@@ -121,7 +130,9 @@ interface CheckedItems {
   priceMicro: number;
   /** Free credits that the first valid item needs. */
   firstNeedMicro: number;
-  /** Number of invalid items, and the errors of the first ones. */
+  /** Number of invalid items that are stored as failed. */
+  failed: number;
+  /** Number of the other invalid items, and the errors of the first ones. */
   invalid: number;
   invalidItems: ErrorDetail[];
 }
@@ -134,7 +145,7 @@ type StorePortion = (items: readonly PricedItem[]) => Promise<void>;
  * key may not use the endpoint or the model of an item
  */
 export async function checkItems(
-  request: BulkRequest & { prices: Prices },
+  request: BulkRequest & { prices: Prices; batch?: BatchFields | null },
   services: ItemServices,
   store: StorePortion,
 ): Promise<CheckedItems> {
@@ -145,13 +156,7 @@ export async function checkItems(
     countCopied: request.countCopied,
     prices: request.prices,
   };
-  const checked: CheckedItems = {
-    count: 0,
-    priceMicro: 0,
-    firstNeedMicro: 0,
-    invalid: 0,
-    invalidItems: [],
-  };
+  const checked: CheckedItems = { ...noItems, invalidItems: [] };
   const ids = new Map<string, number>();
   const pace = paceWork(request.caller.organizationId);
 
@@ -166,9 +171,16 @@ export async function checkItems(
       throw new GatewayError('CANCELED', 'The client closed the connection.');
     const results = await priceInTurns(items, owner, { services, pace });
     const valid: PricedItem[] = [];
-    for (const result of results) {
+    for (const [position, result] of results.entries()) {
       if (result.status === 'rejected') {
-        addInvalid(asItemError(result.reason));
+        const error = asItemError(result.reason);
+        const received = items[position];
+        if (request.batch && received) {
+          const itemId = 'customId' in received ? received.customId : undefined;
+          const type = useOfBatch(request.batch);
+          valid.push(toFailedItem({ index: received.index, itemId, type }, error));
+          checked.failed += 1;
+        } else addInvalid(error);
         continue;
       }
       const item = result.value;
@@ -192,7 +204,7 @@ export async function checkItems(
   }
 
   await forEachPortion(request, check);
-  const isEmpty = checked.count + checked.invalid === 0;
+  const isEmpty = checked.count + checked.invalid + checked.failed === 0;
   if (isEmpty)
     throw fieldError('INVALID_REQUEST', 'items', 'must contain at least one item; received none');
   if (checked.invalid > 0 && (!request.options.skipInvalid || checked.count === 0)) {
@@ -202,6 +214,15 @@ export async function checkItems(
   }
   return checked;
 }
+
+const noItems: CheckedItems = {
+  count: 0,
+  priceMicro: 0,
+  firstNeedMicro: 0,
+  failed: 0,
+  invalid: 0,
+  invalidItems: [],
+};
 
 /** Prices items at the same time; each starts when `pace` resolves. */
 async function priceInTurns(
@@ -273,7 +294,7 @@ interface IntakeDeps extends ItemServices {
 }
 
 /** Id of a bulk job, and whether an earlier request with the same Idempotency-Key started it. */
-interface AcceptedBulk {
+export interface AcceptedBulk {
   bulkId: string;
   replayed: boolean;
 }
@@ -293,7 +314,7 @@ export async function acceptBulk(
   if (await isKeyUsed(pool, submission.caller.organizationId, submission.idempotencyKey)) {
     // A repeated request gets the first answer, also if its items would be invalid by now.
     const pace = paceWork(submission.caller.organizationId);
-    await forEachPortion(request, pace);
+    if (!submission.batch) await forEachPortion(request, pace);
     return replayEarlier(request, { bulkId, hash: received.digest() }, deps);
   }
   const pricedAtMs = await insertBulk(deps, bulkId, submission);
@@ -304,14 +325,17 @@ export async function acceptBulk(
     const owned = { bulkId, organizationId: caller.organizationId };
     const flush = async (): Promise<void> => insertItems(deps, owned, buffer.splice(0));
     let isFirst = true;
-    const checked = await checkItems({ ...request, prices }, deps, async (items) => {
-      const [first] = items;
+    const store: StorePortion = async (items) => {
+      const first = items.find(({ failure }) => !failure);
       if (isFirst && first)
         await throwIfUnaffordable(pool, caller, first.chatMinMicro ?? first.priceMicro);
       isFirst &&= !first;
       buffer.push(...items);
       if (buffer.length >= storedTogether) await flush();
-    });
+    };
+    const checked = submission.batch?.errors
+      ? noItems
+      : await checkItems({ ...request, prices }, deps, store);
     await flush();
     if (submission.signal.aborted)
       throw new GatewayError('CANCELED', 'The client closed the connection.');
@@ -342,12 +366,15 @@ type ReceivedBulk = { bulkId: string; hash: string };
 /** Claims the Idempotency-Key of a request; null if it has none. */
 async function claim(
   connection: CommonQueryMethods,
-  { caller: { organizationId }, idempotencyKey, options }: BulkSubmission,
+  { caller: { organizationId }, idempotencyKey, options, batch }: BulkSubmission,
   { bulkId, hash }: ReceivedBulk,
 ): Promise<ClaimResult | null> {
   if (idempotencyKey === null) return null;
-  const body = stringifySorted({ options, hash });
-  const request = { organizationId, path: '/studio/bulk', body, subjectId: bulkId };
+  // The file of a batch may have been deleted before its request is repeated.
+  const { inputFileId, endpoint } = batch ?? {};
+  const body = stringifySorted({ options, ...(batch ? { inputFileId, endpoint } : { hash }) });
+  const path = batch ? '/batches' : '/studio/bulk';
+  const request = { organizationId, path, body, subjectId: bulkId };
   return claimKey(connection, { ...request, idempotencyKey });
 }
 
@@ -378,16 +405,23 @@ async function activate(
   return pool.transaction(async (connection) => {
     const claimed = await claim(connection, request, received);
     if (claimed?.state === 'done') return claimed.subjectId;
-    await connection.query(command`UPDATE bulk SET total = ${checked.count}, waiting = ${checked.count},
+    const total = checked.count + checked.failed;
+    await connection.query(command`UPDATE bulk SET total = ${total}, waiting = ${checked.count},
+      failed = ${checked.failed}, last_end = ${checked.failed === 0 ? 0 : total},
       invalid = ${checked.invalid}, invalid_items = ${sql.jsonb(checked.invalidItems.map((item) => ({ ...item })))},
       estimated = ${checked.priceMicro}, waiting_price = ${checked.priceMicro}
       WHERE id = ${bulkId}`);
-    const limits = sql.jsonb({ bulkId, ...openLimits(config) });
-    const over = await connection.oneFirst(
-      sql.type(overRow)`SELECT bulk_activate(${limits}) AS over`,
-    );
-    if (over) throw bulkLimitError(config, over);
-    await throwIfUnaffordable(connection, request.caller, checked.firstNeedMicro);
+    if (request.batch?.errors) {
+      await connection.query(command`UPDATE bulk SET status = 'canceled', stop_reason = 'INVALID_INPUT',
+        completed_at = clock_timestamp() WHERE id = ${bulkId}`);
+    } else {
+      const limits = sql.jsonb({ bulkId, ...openLimits(config) });
+      const over = await connection.oneFirst(
+        sql.type(overRow)`SELECT bulk_activate(${limits}) AS over`,
+      );
+      if (over) throw bulkLimitError(config, over);
+      await throwIfUnaffordable(connection, request.caller, checked.firstNeedMicro);
+    }
     if (claimed) {
       await connection.query(command`UPDATE idempotency_claim SET state = 'done', subject_id = ${bulkId}
         WHERE ${claimCondition(claimed.claim)}`);

@@ -3,7 +3,8 @@
  * single endpoints, and plans their jobs when they are started.
  */
 import { z } from 'zod';
-import { assert, fieldError, GatewayError, prefixError } from '../domain/errors.ts';
+import { assert, fieldError, GatewayError, prefixError, renameFields } from '../domain/errors.ts';
+import { toPlainNumbers } from '../domain/exact-numbers.ts';
 import { asRecord, type JsonObject } from '../domain/json.ts';
 import { webhookEvents } from '../domain/job-contract.ts';
 import type { JobPlan } from '../domain/job-plan.ts';
@@ -96,6 +97,8 @@ export interface PricedItem extends StoredItem {
   chatMinMicro: number | null;
   /** Most that it costs before its first decision, in micro-credits. */
   beforeApprovalMicro: number;
+  /** Error of an invalid line of a batch, which is stored as failed. */
+  failure?: { code: string; message: string; param?: string };
 }
 
 /** Bulk job to which an item belongs. */
@@ -112,25 +115,34 @@ export interface ItemOwner {
  * @throws GatewayError; the paths of its details begin with `items.` and the index
  */
 export async function priceItem(
-  { index, value, recipe }: { index: number; value: unknown; recipe: string | null },
+  {
+    index,
+    value,
+    recipe,
+    customId,
+  }: { index: number; value: unknown; recipe: string | null; customId?: string },
   owner: ItemOwner,
   services: ItemServices,
 ): Promise<PricedItem> {
   const path = `items.${index}`;
-  const { id, name, capability, fields } = await withPrefix(path, () => readItem(value, owner));
+  const item = await withPrefix(path, () => readItem(value, owner));
+  const { id = customId, name, capability, fields: sent } = item;
+  // Only chats with tools keep the digits of numbers.
+  const keepsDigits = !capability && name !== 'embeddings';
+  const fields = keepsDigits ? sent : toPlainNumbers(sent);
   return withPrefix(`${path}.body`, async () => {
     if (!capability)
       return priceChat({ index, name, id: id ?? null, fields, recipe }, owner, services);
     const parsed = parseBody({ capability, fields }, owner, services);
-    const item: StoredItem = { index, type: capability.type, ...parsed, recipe };
-    const request = buildRequest(item, owner);
+    const stored: StoredItem = { index, type: capability.type, ...parsed, recipe };
+    const request = buildRequest(stored, owner);
     const { price, steps } = await priceRequest(request, services, owner.prices);
     const priceMicro = calculateChargeMaxMicro(price);
     const beforeApprovalMicro = steps?.some(({ approval }) => approval)
       ? sumBeforeApproval(steps, price.steps)
       : priceMicro;
     const ids = { itemId: id ?? null, use: name };
-    return { ...item, ...ids, priceMicro, chatMinMicro: null, beforeApprovalMicro };
+    return { ...stored, ...ids, priceMicro, chatMinMicro: null, beforeApprovalMicro };
   });
 }
 
@@ -176,6 +188,32 @@ async function priceChat(
     priceMicro,
     chatMinMicro: leastMicro,
     beforeApprovalMicro: priceMicro,
+  };
+}
+
+/** Returns an invalid line of a batch as an item that has failed, with the error of its endpoint. */
+export function toFailedItem(
+  { index, itemId, type }: { index: number; itemId: string | undefined; type: string },
+  error: GatewayError,
+): PricedItem {
+  const own = renameFields(error, (path) => path.replace(/^items\.\d+\.(?:body\.?)?/, ''));
+  assert(own instanceof GatewayError, 'the error of an item is no GatewayError');
+  const { path } = own.details?.[0] ?? {};
+  // An error without a field begins with the path of the item.
+  const message = own.message.replace(/^(?:items\.\d+(?:\.body)?)?: /, '');
+  return {
+    index,
+    type,
+    request: {},
+    webhook: null,
+    metadata: null,
+    recipe: null,
+    itemId: itemId ?? null,
+    use: type,
+    priceMicro: 0,
+    chatMinMicro: 0,
+    beforeApprovalMicro: 0,
+    failure: { code: own.code, message, ...(path && { param: path }) },
   };
 }
 

@@ -5,6 +5,29 @@ import { bulkEvents } from '../domain/bulk-contract.ts';
 import type { DatabasePool } from '../platform/database.ts';
 import type { JobReads, JobRecord } from '../studio/jobs/job-reads.ts';
 
+/** Schema of what a bulk job that is a batch of OpenAI's API has beside others. */
+export const batchFields = z.object({
+  inputFileId: z.string(),
+  endpoint: z.enum(['/v1/chat/completions', '/v1/responses', '/v1/embeddings']),
+  /** Errors of the first lines of an input file that was not accepted. */
+  errors: z
+    .array(
+      z.object({
+        code: z.string(),
+        line: z.int().nullable(),
+        message: z.string(),
+        param: z.string().nullable(),
+      }),
+    )
+    .optional(),
+  /** Sizes in bytes of its files, once they were measured. */
+  sizes: z.object({ output: z.number(), errors: z.number() }).optional(),
+});
+export type BatchFields = z.infer<typeof batchFields>;
+
+/** Returns the endpoint of the lines of a batch as items name it. */
+export const useOfBatch = ({ endpoint }: BatchFields): string => endpoint.slice('/v1/'.length);
+
 /** Schema of a bulk job as it is read. */
 export const bulkRow = z.object({
   id: z.string(),
@@ -19,6 +42,10 @@ export const bulkRow = z.object({
   metadata: z.record(z.string(), z.string()).nullable(),
   /** Recipe of the request, as `name@version`; null if it had none. */
   recipe: z.string().nullable(),
+  /** Null if it is no batch. */
+  batch: batchFields.nullable(),
+  /** Files that a batch has: its answers, its errors. */
+  files: z.array(z.enum(['output', 'errors'])),
   total: z.int(),
   waiting: z.int(),
   /** Number of started items, with those in `awaiting`. */
@@ -44,6 +71,10 @@ export const bulkRow = z.object({
   pausedAtMs: z.number().nullable(),
   resumeAtMs: z.number().nullable(),
   completedAtMs: z.number().nullable(),
+  /** Time at which the items that have not started are canceled; null if there is none. */
+  expiresAtMs: z.number().nullable(),
+  /** Time at which it was canceled or expired; null if it was not. */
+  canceledAtMs: z.number().nullable(),
   /** Time of a change of which the workflow may not know yet. */
   unsignaledSinceMs: z.number().nullable(),
   /** Number of the last ended items, at most 100, and the time since the first of them. */
@@ -62,7 +93,10 @@ const bulkItemRow = z.object({
   job_id: z.string().nullable(),
   price: z.number(),
   charged: z.number(),
-  error: z.object({ code: z.string(), message: z.string() }).nullable(),
+  /** `param`: the invalid field of a line of a batch. */
+  error: z
+    .object({ code: z.string(), message: z.string(), param: z.string().optional() })
+    .nullable(),
   claimed_at: z.number().nullable(),
   ended_at: z.number().nullable(),
   is_chat: z.boolean(),
@@ -92,12 +126,12 @@ const bulkEvent = z.object({
 const selectBulks = (where: FragmentSqlToken): FragmentSqlToken => sql.fragment`
   SELECT b.id, b.organization_id AS "organizationId", b.key_id AS "keyId", b.request_id AS "requestId",
     b.status, b.stop_reason AS "stopReason", b.concurrency, b.max_credits AS "maxMicro",
-    b.max_failed_percent AS "maxFailedPercent", b.metadata, b.recipe, b.total, b.waiting, b.running, b.awaiting, b.completed,
+    b.max_failed_percent AS "maxFailedPercent", b.metadata, b.recipe, b.batch, bulk_files(b) AS files, b.total, b.waiting, b.running, b.awaiting, b.completed,
     b.failed, b.canceled, b.invalid, b.invalid_items AS "invalidItems", b.estimated AS "estimatedMicro",
     b.waiting_price AS "waitingPriceMicro", b.reserved AS "reservedMicro", b.ended_price AS "endedPriceMicro",
     b.charged AS "chargedMicro", b.last_end AS "lastEnd", b.created_at AS "createdAtMs",
     b.paused_at AS "pausedAtMs", b.resume_at AS "resumeAtMs", b.completed_at AS "completedAtMs",
-    b.unsignaled_since AS "unsignaledSinceMs", e."recentEnds", e."recentMs"
+    b.expires_at AS "expiresAtMs", b.canceled_at AS "canceledAtMs", b.unsignaled_since AS "unsignaledSinceMs", e."recentEnds", e."recentMs"
   FROM bulk b LEFT JOIN LATERAL (
     SELECT count(*) AS "recentEnds",
       (extract(epoch FROM clock_timestamp() - min(i.ended_at)) * 1000)::float8 AS "recentMs"
@@ -110,6 +144,27 @@ interface ItemListing {
   /** Index of the last item on the previous page. */
   afterIndex?: number | undefined;
   limit: number;
+}
+
+interface BulkFilter {
+  status?: string | undefined;
+  /** Id of the last bulk job on the previous page. */
+  beforeId?: string | undefined;
+  /** True to list only batches. */
+  batches?: true;
+  limit: number;
+}
+
+function selectPage(
+  organizationId: string,
+  { status, beforeId, batches, limit }: BulkFilter,
+): FragmentSqlToken {
+  const conditions = [sql.fragment`b.organization_id = ${organizationId}`];
+  if (batches) conditions.push(sql.fragment`b.batch IS NOT NULL`);
+  if (status !== undefined) conditions.push(sql.fragment`b.status = ${status}`);
+  if (beforeId !== undefined) conditions.push(sql.fragment`b.id < ${beforeId}`);
+  const where = sql.fragment`${sql.join(conditions, sql.fragment` AND `)}`;
+  return sql.fragment`${selectBulks(where)} ORDER BY b.id DESC LIMIT ${limit}`;
 }
 
 const idRow = z.object({ id: z.string() });
@@ -150,6 +205,26 @@ async function listItems(
   return items.map((item) => ({ item, job: byId.get(item.job_id ?? '') ?? null }));
 }
 
+/** Yields items in portions, in the order of a column, from behind a value of it. */
+async function* listPortions(
+  deps: ReadDeps,
+  bulk: BulkRecord,
+  {
+    where,
+    by,
+    after: first,
+  }: { where: FragmentSqlToken; by: 'index' | 'end_number'; after: number },
+): AsyncGenerator<ItemWithJob[]> {
+  const column = sql.fragment`i.${sql.identifier([by])}`;
+  for (let after: number | null = first; after !== null;) {
+    const behind: FragmentSqlToken = sql.fragment`${column} > ${after} AND ${where}`;
+    const listing = { where: behind, order: column, limit: resultsPerRead };
+    const portion: ItemWithJob[] = await listItems(deps, bulk, listing);
+    if (portion.length > 0) yield portion;
+    after = portion.at(-1)?.item[by] ?? null;
+  }
+}
+
 /** Creates the functions that read bulk jobs. */
 export function createBulkReads(pool: DatabasePool, reads: ReadDeps['reads']) {
   return {
@@ -174,22 +249,8 @@ export function createBulkReads(pool: DatabasePool, reads: ReadDeps['reads']) {
       pool.anyFirst(sql.type(idRow)`SELECT id FROM bulk
         WHERE id = ANY(${sql.array([...bulkIds], 'text')}) AND completed_at IS NOT NULL`),
     /** Lists the bulk jobs of an organization, newest first. */
-    list(
-      organizationId: string,
-      {
-        status,
-        beforeId,
-        limit,
-      }: { status?: string | undefined; beforeId?: string | undefined; limit: number },
-    ): Promise<readonly BulkRecord[]> {
-      const conditions = [sql.fragment`b.organization_id = ${organizationId}`];
-      if (status !== undefined) conditions.push(sql.fragment`b.status = ${status}`);
-      if (beforeId !== undefined) conditions.push(sql.fragment`b.id < ${beforeId}`);
-      return pool.any(sql.type(
-        bulkRow,
-      )`${selectBulks(sql.fragment`${sql.join(conditions, sql.fragment` AND `)}`)}
-        ORDER BY b.id DESC LIMIT ${limit}`);
-    },
+    list: (organizationId: string, filter: BulkFilter): Promise<readonly BulkRecord[]> =>
+      pool.any(sql.type(bulkRow)`${selectPage(organizationId, filter)}`),
     /** Lists items in their order, with the jobs of those that are completed. */
     items(
       bulk: BulkRecord,
@@ -203,15 +264,16 @@ export function createBulkReads(pool: DatabasePool, reads: ReadDeps['reads']) {
      * Yields in portions the items that ended after a number, in the order of their ends. Items that
      * end after the bulk job was read are left out, so that a retried item is not read twice.
      */
-    async *results(bulk: BulkRecord, afterEnd: number): AsyncGenerator<ItemWithJob[]> {
-      const order = sql.fragment`i.end_number`;
-      for (let after: number | null = afterEnd; after !== null;) {
-        const where = sql.fragment`i.end_number > ${after} AND i.end_number <= ${bulk.lastEnd}`;
-        const listing = { where, order, limit: resultsPerRead };
-        const portion = await listItems({ pool, reads }, bulk, listing);
-        if (portion.length > 0) yield portion;
-        after = portion.at(-1)?.item.end_number ?? null;
-      }
+    results(bulk: BulkRecord, afterEnd: number): AsyncGenerator<ItemWithJob[]> {
+      const upTo = sql.fragment`i.end_number <= ${bulk.lastEnd}`;
+      const listing = { where: upTo, by: 'end_number', after: afterEnd } as const;
+      return listPortions({ pool, reads }, bulk, listing);
+    },
+    /** Yields in portions the completed items, or the other ended ones, in their order. */
+    endedItems(bulk: BulkRecord, isCompleted: boolean): AsyncGenerator<ItemWithJob[]> {
+      const states = isCompleted ? ['completed'] : ['failed', 'canceled'];
+      const where = sql.fragment`i.state = ANY(${sql.array(states, 'text')})`;
+      return listPortions({ pool, reads }, bulk, { where, by: 'index', after: -1 });
     },
     /** Reads an event that a webhook reports; null if it does not exist. */
     readEvent: (eventId: string): Promise<z.infer<typeof bulkEvent> | null> =>

@@ -5,7 +5,9 @@
 -- without a body counts as 256 bytes, and the bytes of its answer, until they are deleted.
 CREATE OR REPLACE FUNCTION bulk_item_measure() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
-  IF TG_OP = 'INSERT' THEN
+  IF TG_OP = 'INSERT' AND NEW.state = 'failed' THEN
+    NEW.stored_bytes := 256;
+  ELSIF TG_OP = 'INSERT' THEN
     NEW.stored_bytes := 256 + octet_length(NEW.request::text)
       + coalesce(octet_length(NEW.webhook::text), 0) + coalesce(octet_length(NEW.metadata::text), 0);
   ELSIF NEW.state IN ('completed', 'canceled') OR NEW.state = 'failed'
@@ -72,13 +74,25 @@ CREATE OR REPLACE TRIGGER bulk_forgets_failed AFTER UPDATE OF status ON bulk
 
 -- Deletes the bodies of the failed items and the answers of bulk jobs that ended before a time, at most those
 -- of 100 bulk jobs. These items cannot be retried afterwards.
-CREATE FUNCTION bulk_forget_bodies(ended_before timestamptz) RETURNS void LANGUAGE sql AS $$
+CREATE FUNCTION bulk_forget_bodies(ended_before timestamptz) RETURNS void LANGUAGE plpgsql AS $$
+DECLARE ids text[] := ARRAY(SELECT b.id FROM bulk b WHERE b.completed_at < ended_before
+  AND b.stored_bytes > 256 * b.total LIMIT 100);
+BEGIN
+  PERFORM bulk_delete_file(id, 'output') FROM unnest(ids) AS id;
   UPDATE bulk_item SET request = '{}', webhook = NULL, metadata = NULL, answer = NULL,
     stored_bytes = least(stored_bytes, 256)
-  WHERE (state = 'failed' AND request <> '{}' OR answer IS NOT NULL) AND bulk_id IN (
-    SELECT b.id FROM bulk b WHERE b.completed_at < ended_before
-      AND b.stored_bytes > 256 * b.total LIMIT 100)
-$$;
+  WHERE (state = 'failed' AND request <> '{}' OR answer IS NOT NULL) AND bulk_id = ANY (ids);
+END $$;
+
+-- Deletes a file of a batch, and the answers in it.
+CREATE FUNCTION bulk_delete_file(of_bulk text, kind text) RETURNS void LANGUAGE plpgsql AS $$
+BEGIN
+  UPDATE bulk SET batch = jsonb_set(batch, '{deleted}', coalesce(batch->'deleted', '[]') || to_jsonb(kind))
+    WHERE id = of_bulk AND batch IS NOT NULL;
+  IF NOT FOUND OR kind <> 'output' THEN RETURN; END IF;
+  UPDATE bulk_item SET answer = NULL, stored_bytes = least(stored_bytes, 256)
+    WHERE bulk_id = of_bulk AND state = 'completed' AND answer IS NOT NULL;
+END $$;
 
 -- Begins to receive a bulk job, whose row is in `bulk`: {bulk, bulksMax, itemsMax}. Returns the result
 -- of bulk_over_limit, which also counts bulk jobs that are being received; their items do not count yet.
@@ -89,9 +103,10 @@ BEGIN
   over := bulk_over_limit(b, input || '{"countsReceiving": true}');
   IF over IS NULL THEN
     INSERT INTO bulk (id, organization_id, key_id, request_id, concurrency, max_credits,
-      max_failed_percent, metadata, recipe, webhook_url, webhook_events)
+      max_failed_percent, metadata, recipe, webhook_url, webhook_events, batch, expires_at)
     VALUES (b.id, b.organization_id, b.key_id, b.request_id, b.concurrency, b.max_credits,
-      b.max_failed_percent, b.metadata, b.recipe, b.webhook_url, b.webhook_events);
+      b.max_failed_percent, b.metadata, b.recipe, b.webhook_url, b.webhook_events, b.batch,
+      bulk_expiry(b));
   END IF;
   RETURN over;
 END $$;

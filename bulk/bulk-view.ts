@@ -38,8 +38,8 @@ export const bulkSchema = z
       .nullable()
       .meta({
         description:
-          'Reason for `paused` (`PAUSED`, `INSUFFICIENT_CREDITS`, `JOBS_MAX_REACHED`, `KEY_LIMIT_EXCEEDED`, `WINDOW_EXHAUSTED`) or `stopped` ' +
-          '(`MAX_CREDITS`, `MAX_FAILED_PERCENT`, `KEY_REVOKED`, `ORGANIZATION_SUSPENDED`, `WORKFLOW_LOST`).',
+          'Reason for `paused` (`PAUSED`, `INSUFFICIENT_CREDITS`, `JOBS_MAX_REACHED`, `KEY_LIMIT_EXCEEDED`, `WINDOW_EXHAUSTED`), `stopped` ' +
+          '(`MAX_CREDITS`, `MAX_FAILED_PERCENT`, `KEY_REVOKED`, `ORGANIZATION_SUSPENDED`, `WORKFLOW_LOST`) or `canceled` (`EXPIRED`, `INVALID_INPUT`).',
       }),
     resumeAt: time.nullable().meta({
       description: 'Time at which a paused bulk job goes on by itself; null if it is unknown.',
@@ -82,6 +82,9 @@ export const bulkSchema = z
       .meta({ description: 'Recipe of the request, as `name@version`; null if it had none.' }),
     createdAt: time,
     completedAt: time.nullable(),
+    expiresAt: time.nullable().meta({
+      description: 'Time after which no item of a batch starts; null for other bulk jobs.',
+    }),
     requestId: z.string(),
     statusUrl: z.url(),
     itemsUrl: z.url(),
@@ -176,6 +179,7 @@ function showBulk(bulk: BulkRecord, publicBaseUrl: string): BulkResource {
     recipe: bulk.recipe,
     createdAt: isoTime(bulk.createdAtMs),
     completedAt: isoTime(bulk.completedAtMs),
+    expiresAt: isoTime(bulk.expiresAtMs),
     requestId: bulk.requestId,
     statusUrl,
     itemsUrl: `${statusUrl}/items`,
@@ -225,7 +229,10 @@ export function createBulkView({ publicBaseUrl, view }: { publicBaseUrl: string;
       awaiting: job ? await view.awaiting(job) : [],
       ...chat.fields,
       data: job ? await view.result(job) : chat.data,
-      error: error && code ? { ...error, code, retryable: errorTable[code].retryable } : null,
+      error:
+        error && code
+          ? { code, message: error.message, retryable: errorTable[code].retryable }
+          : null,
       startedAt: isoTime(item.claimed_at),
       endedAt: isoTime(item.ended_at),
     };

@@ -45,14 +45,27 @@ CREATE FUNCTION bulk_write(b bulk) RETURNS void LANGUAGE sql AS $$
     canceled = b.canceled, waiting_price = b.waiting_price, reserved = b.reserved,
     ended_price = b.ended_price, charged = b.charged, cancels_running = b.cancels_running,
     unsignaled_since = b.unsignaled_since, completed_at = b.completed_at, last_end = b.last_end,
+    expires_at = b.expires_at, canceled_at = b.canceled_at, batch = b.batch,
     paused_at = CASE WHEN b.status <> 'paused' THEN NULL
       WHEN w.status = 'paused' AND w.stop_reason = b.stop_reason THEN w.paused_at ELSE clock_timestamp() END
   WHERE w.id = b.id
 $$;
 
+-- Returns when a bulk job that begins or continues now expires: a batch after its completion window.
+CREATE FUNCTION bulk_expiry(b bulk) RETURNS timestamptz LANGUAGE sql AS $$
+  SELECT CASE WHEN b.batch IS NOT NULL THEN clock_timestamp() + interval '24 hours' END $$;
+
+-- Returns which files a batch has: none before its end, none without a line, and none that was deleted.
+CREATE FUNCTION bulk_files(b bulk) RETURNS text[] LANGUAGE sql STABLE AS $$
+  SELECT ARRAY(SELECT f.kind FROM (VALUES ('output', b.completed), ('errors', b.failed + b.canceled)) AS f(kind, lines)
+    WHERE b.batch IS NOT NULL AND b.completed_at IS NOT NULL AND f.lines > 0
+      AND (b.batch->'deleted' ? f.kind) IS NOT TRUE) $$;
+
 -- Returns the error of items that a canceled bulk job has not started.
-CREATE FUNCTION bulk_canceled_error() RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
-  SELECT '{"code": "CANCELED", "message": "The bulk job was canceled before the item started."}'::jsonb $$;
+CREATE FUNCTION bulk_canceled_error(stop_reason text) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
+  SELECT CASE WHEN stop_reason = 'EXPIRED'
+    THEN '{"code": "DEADLINE_EXCEEDED", "message": "The bulk job expired before the item started."}'::jsonb
+    ELSE '{"code": "CANCELED", "message": "The bulk job was canceled before the item started."}'::jsonb END $$;
 
 -- Returns the id of the next job or chat of an item. The first 12 digits are the time of the bulk job. The
 -- others follow from the bulk job, the index and the round, so that a start that is repeated, even
@@ -90,7 +103,7 @@ BEGIN
     b.failed := b.failed + (next_state = 'failed')::integer;
     b.canceled := b.canceled + (next_state = 'canceled')::integer;
     UPDATE bulk_item w SET state = next_state, ended_at = clock_timestamp(), end_number = b.last_end,
-      error = CASE next_state WHEN 'canceled' THEN bulk_canceled_error()
+      error = CASE next_state WHEN 'canceled' THEN bulk_canceled_error(b.stop_reason)
         ELSE '{"code": "JOB_LOST", "message": "The job of the item had ended before a backup was restored that does not contain it."}' END
     WHERE w.bulk_id = b.id AND w.index = i.index;
   END LOOP;
@@ -191,7 +204,7 @@ DECLARE next record; answer json; verdict text;
 BEGIN
   may_start := false;
   LOOP
-    EXIT WHEN b.waiting = 0 OR b.status <> 'in_progress' AND NOT (b.status = 'paused' AND b.stop_reason <> 'PAUSED');
+    EXIT WHEN b.waiting = 0 OR b.expires_at <= clock_timestamp() OR b.status <> 'in_progress' AND NOT (b.status = 'paused' AND b.stop_reason <> 'PAUSED');
     SELECT i.index, i.price, i.chat_min, i.metadata->>'$endUser' AS end_user INTO next FROM bulk_item i
       WHERE i.bulk_id = b.id AND i.state = 'waiting' ORDER BY i.postponed, i.index LIMIT 1;
     IF b.charged + b.reserved + next.price > b.max_credits THEN
@@ -355,7 +368,7 @@ END $$;
 -- Applies the command of a caller or operator: {bulkId, organizationId, command, …}. Returns
 -- `changed`, `unchanged`, `not_found`, `done` (it has ended), `canceled`, `nothing` (no item can be retried),
 -- or the result of bulk_over_limit.
---   cancel: {all: whether running jobs are canceled too}
+--   cancel: {all: whether running jobs are canceled too, reason?: EXPIRED}
 --   pause
 --   resume: {maxCredits?, maxFailedPercent?, concurrency?}, also of a stopped bulk job
 --   retry: starts failed items once more, also of an ended bulk job
@@ -369,15 +382,17 @@ BEGIN
   CASE input->>'command'
   WHEN 'cancel' THEN
     IF b.completed_at IS NOT NULL AND b.status <> 'stopped' THEN RETURN '"done"'; END IF;
+    b.stop_reason := coalesce(input->>'reason', CASE WHEN b.status = 'canceled' THEN b.stop_reason END);
     WITH ended AS (
-      UPDATE bulk_item i SET state = 'canceled', ended_at = clock_timestamp(), error = bulk_canceled_error(),
+      UPDATE bulk_item i SET state = 'canceled', ended_at = clock_timestamp(), error = bulk_canceled_error(b.stop_reason),
         end_number = b.last_end + 1 + i.index
       WHERE i.bulk_id = b.id AND i.state = 'waiting' RETURNING i.price, i.index)
     SELECT count(*), coalesce(sum(e.price), 0), coalesce(max(e.index), -1) INTO items, price, last FROM ended e;
     b.last_end := b.last_end + 1 + last;
     b.waiting := b.waiting - items; b.canceled := b.canceled + items;
     b.waiting_price := b.waiting_price - price; b.ended_price := b.ended_price + price;
-    b.status := 'canceled'; b.stop_reason := NULL; b.resume_at := NULL; b.completed_at := NULL;
+    b.status := 'canceled'; b.resume_at := NULL; b.completed_at := NULL;
+    b.canceled_at := coalesce(b.canceled_at, clock_timestamp());
     b.cancels_running := b.cancels_running OR coalesce((input->>'all')::boolean, false);
   WHEN 'pause' THEN
     IF b.status = 'canceled' THEN RETURN '"canceled"'; END IF;
@@ -405,6 +420,7 @@ BEGIN
   IF before.completed_at IS NOT NULL AND b.status = 'in_progress' THEN
     over := bulk_over_limit(b, input);
     IF over IS NOT NULL THEN RETURN over; END IF;
+    b.expires_at := bulk_expiry(b); b.batch := b.batch - '{sizes,deleted}'::text[];
   END IF;
   IF input->>'command' = 'retry' THEN
     UPDATE bulk_item i SET state = 'waiting', round = i.round + 1, job_id = NULL, error = NULL,

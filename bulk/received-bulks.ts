@@ -53,7 +53,7 @@ export async function insertBulk(
   bulkId: string,
   submission: BulkSubmission,
 ): Promise<number> {
-  const { caller, requestId, options, metadata, recipe, webhookUrl } = submission;
+  const { caller, requestId, options, metadata, recipe, webhookUrl, batch } = submission;
   const events: readonly BulkEventName[] =
     webhookUrl === null ? [] : (options.webhookEvents ?? bulkEvents);
   const maxMicro = options.maxCredits === undefined ? null : microFromCredits(options.maxCredits);
@@ -69,6 +69,7 @@ export async function insertBulk(
     recipe,
     webhook_url: webhookUrl,
     webhook_events: [...events],
+    batch: asJson(batch),
   };
   const input = sql.jsonb({ bulk, ...openLimits(config) });
   const over = await pool.oneFirst(sql.type(overRow)`SELECT bulk_receive(${input}) AS over`);
@@ -108,10 +109,13 @@ export async function insertItems(
   const rows = items.map((item): JsonObject => ({ ...item, webhook: asJson(item.webhook) }));
   await pool.transaction(async (connection) => {
     await connection.query(command`
-      INSERT INTO bulk_item (bulk_id, index, item_id, type, request, webhook, metadata, recipe, price, chat_min)
-      SELECT ${bulkId}, index, "itemId", type, request, nullif(webhook, 'null'), nullif(metadata, 'null'), recipe, "priceMicro", "chatMinMicro"
+      INSERT INTO bulk_item (bulk_id, index, item_id, type, request, webhook, metadata, recipe, price, chat_min,
+        state, error, ended_at, end_number)
+      SELECT ${bulkId}, index, "itemId", type, request, nullif(webhook, 'null'), nullif(metadata, 'null'), recipe, "priceMicro", "chatMinMicro",
+        CASE WHEN failure IS NULL THEN 'waiting' ELSE 'failed' END, failure,
+        CASE WHEN failure IS NOT NULL THEN clock_timestamp() END, CASE WHEN failure IS NOT NULL THEN index + 1 END
       FROM jsonb_to_recordset(${sql.jsonb(rows)}) AS x(index integer, "itemId" text, type text,
-        request jsonb, webhook jsonb, metadata jsonb, recipe text, "priceMicro" bigint, "chatMinMicro" bigint)`);
+        request jsonb, webhook jsonb, metadata jsonb, recipe text, "priceMicro" bigint, "chatMinMicro" bigint, failure jsonb)`);
     // The insertion has locked the row of the organization.
     const fits = await connection.oneFirst(sql.type(fitsRow)`
       SELECT upload_bytes <= ${config.UPLOAD_BYTES_MAX} AS fits FROM organization WHERE id = ${organizationId}`);

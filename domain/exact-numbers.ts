@@ -3,7 +3,7 @@
  * as `1e400`; `JSON.stringify` writes the numbers that are kept here as they arrived.
  */
 import { randomUUID } from 'node:crypto';
-import { isRecord } from './json.ts';
+import { isRecord, type Json, type JsonObject } from './json.ts';
 
 declare global {
   // The types of TypeScript lack these functions of ES2026.
@@ -68,6 +68,16 @@ export function parseExact(text: string, names?: ReadonlySet<string>): unknown {
   const marked = markNumbers(text);
   if (marked === null) return JSON.parse(text);
   return restoreNumbers(JSON.parse(marked), names === undefined, names);
+}
+
+/** Returns an object whose numbers are those of JavaScript, also where they kept their source. */
+export function toPlainNumbers(value: JsonObject): JsonObject {
+  const convert = (field: Json): Json => {
+    if (JSON.isRawJSON(field)) return Number(JSON.stringify(field));
+    if (Array.isArray(field)) return field.map(convert);
+    return typeof field === 'object' && field !== null ? toPlainNumbers(field) : field;
+  };
+  return Object.fromEntries(Object.entries(value).map(([name, field]) => [name, convert(field)]));
 }
 
 /** Restores the marked numbers of a parsed value, in the value itself. */

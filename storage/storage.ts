@@ -106,12 +106,16 @@ export const urlTtlMaxMs = 7 * 24 * 3_600_000;
 /** Extension of the storage key of an upload whose type was not declared. */
 export const untypedExtension = 'bin';
 
+/** Content type of input files of batches, whose lines are JSON. */
+export const linesContentType = 'application/jsonl';
+
 /** Content types of stored files, keyed by the extension of the storage key. */
 const contentTypes: Readonly<Record<string, string>> = {
   ...Object.fromEntries(mediaTypes.map((type) => [type.extension, type.contentType])),
   // JSON documents from providers; callers cannot upload this type.
   json: 'application/json',
   ndjson: 'application/x-ndjson',
+  jsonl: linesContentType,
 };
 
 /** Returns the content type of a stored file, according to the extension of its storage key. */
@@ -123,7 +127,7 @@ export function contentTypeOf(key: string): string {
  * Pattern of all storage keys, e.g. `organization/job/call-output.ext`. Excludes path traversal.
  */
 const keyPattern =
-  /^org_[0-9a-f]{32}\/((job|file)_[0-9a-f]{32}(\/\d{1,3}-\d{1,3})?\.[a-z0-9]{2,4}|archive_\d{1,19}_[0-9a-f]{16}\.ndjson)$/;
+  /^org_[0-9a-f]{32}\/((job|file)_[0-9a-f]{32}(\/\d{1,3}-\d{1,3})?\.[a-z0-9]{2,5}|archive_\d{1,19}_[0-9a-f]{16}\.ndjson)$/;
 
 /** Returns whether a string is a well-formed storage key. */
 export function isStorageKey(text: string): boolean {

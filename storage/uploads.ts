@@ -211,6 +211,8 @@ export interface SpooledUpload extends UploadOwner {
   sizeBytes: number;
   sha256: string;
   convertedFrom: string | null;
+  filename?: string | null;
+  purpose?: string | null;
 }
 
 /** Size of a multipart form that is about to be received. */
@@ -253,7 +255,7 @@ export function createUploads(deps: UploadsDeps) {
       const contentType = contentTypeOf(storageKey);
       const bytesMax = file.sizeBytes;
       const defaults = { filename: null, purpose: null, expiresAtMs: Date.now() };
-      const upload = { ...file, id, storageKey, contentType, bytesMax, ...defaults };
+      const upload = { ...defaults, ...file, id, storageKey, contentType, bytesMax };
       await createUpload(pool, upload, deps.bytesMax);
       await deps.storage.put(storageKey, path);
       await completeUpload(pool, id, { ...file, contentType });

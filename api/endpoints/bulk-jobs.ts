@@ -72,7 +72,7 @@ const estimateSchema = z
 type BulkCall = Pick<EndpointCall<typeof bulkRequest>, 'caller' | 'params'>;
 
 /** Returns the bulk job with the id in the path. @throws GatewayError BULK_NOT_FOUND or JOB_ARCHIVED */
-async function findBulk(
+export async function findBulk(
   { caller, params: { bulkId } }: BulkCall,
   { bulkReads, pool }: Pick<Composition, 'bulkReads' | 'pool'>,
 ): Promise<BulkRecord> {

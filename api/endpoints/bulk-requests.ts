@@ -15,6 +15,7 @@ import {
   type ReceivedItem,
 } from '../../bulk/bulk-intake.ts';
 import { itemSchema, type ItemDefaults } from '../../bulk/bulk-items.ts';
+import { exactFields } from '../../chat/formats/chat-fields.ts';
 import { recipeFields, type Recipes } from '../../studio/requests/recipe-versions.ts';
 import { parseWebhookUrl } from '../../studio/requests/webhook-fields.ts';
 import type { Composition } from '../composition.ts';
@@ -80,7 +81,7 @@ export async function readBulk<Result>(
     const message = 'Send the body as application/json or application/x-ndjson.';
     throw new GatewayError('UNSUPPORTED_MEDIA_TYPE', message);
   }
-  const limits = { bytesMax: jsonBytesMax, valuesMax: jsonValuesMax };
+  const limits = { bytesMax: jsonBytesMax, valuesMax: jsonValuesMax, exactFields };
   const sent = await readJson(ctx, limits).catch((error: unknown) => {
     if (!(error instanceof GatewayError) || error.code !== 'PAYLOAD_TOO_LARGE') throw error;
     const message = `${error.message} Send more as application/x-ndjson, an item in each line.`;
@@ -157,6 +158,7 @@ function buildSubmission(
     },
     metadata,
     webhookUrl: parseWebhookUrl(options.webhookUrl, outbound),
+    batch: null,
     recipe,
     items: completeItems(items, { defaults, recipe }, recipes.completeMany(caller.organizationId)),
     countCopied: (bytes) => countBytes(ctx, { kind: 'spool', bytes }),

@@ -22,7 +22,10 @@ export const resultColumns = [
   'outputTokens',
 ];
 
-/** Formats a result as a row. Its id stays as the caller has sent it: no id is a formula. */
+/** Ids of items, none of which is a formula. Ids of the lines of a batch may be any text. */
+const plainId = /^[\w.:/-]*$/;
+
+/** Formats a result as a row. Its id stays as the caller has sent it, unless it is a formula. */
 export function formatResultRow(result: BulkResult): string {
   const { index, id, round, jobId, status, credits, error, data, cursor } = result;
   const { chatId, text, tokens } = result;
@@ -30,7 +33,7 @@ export function formatResultRow(result: BulkResult): string {
   const files = [data && listUrls(data).join(' '), data && JSON.stringify(data)];
   return formatCsvRow([
     index,
-    id,
+    id === null || plainId.test(id) ? id : escapeFormula(id),
     round,
     jobId,
     status,

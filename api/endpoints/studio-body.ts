@@ -31,7 +31,7 @@ export interface FileReceiver {
 
 interface FileRules extends Pick<FormRules<ReceivedFile>, 'files' | 'bytesMax' | 'textBytesMax'> {
   /** Name of the `requestFiles` function that receives and checks each file. */
-  receive: 'receivePicture' | 'receiveRecording';
+  receive: 'receivePicture' | 'receiveRecording' | 'receiveLines';
 }
 
 /**

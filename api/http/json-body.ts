@@ -249,12 +249,16 @@ export async function readJson(
 }
 
 /**
- * Parses one line of a body as a JSON object, within the limits of values and depth.
+ * Parses one line of a body as a JSON object, within the limits of values and depth. Numbers in `exactFields` keep
+ * their digits.
  * @throws GatewayError INVALID_REQUEST
  */
-export function parseJsonLine(line: Buffer): Record<string, unknown> {
+export function parseJsonLine(
+  line: Buffer,
+  exactFields: ReadonlySet<string>,
+): Record<string, unknown> {
   new JsonMeter().count(line);
-  return checkStorable(parseObject(decodeUtf8(line)));
+  return checkStorable(parseObject(decodeUtf8(line), exactFields));
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });

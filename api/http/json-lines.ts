@@ -9,11 +9,12 @@ import { fillSpoolFile } from '../../storage/spool.ts';
 import type { Storage } from '../../storage/storage.ts';
 import type { Context } from '../context.ts';
 import { countBytes } from '../middleware/request-shares.ts';
+import { exactFields } from '../../chat/formats/chat-fields.ts';
 import { formTimeoutMs, readChunks } from './connections.ts';
 import { parseJsonLine } from './json-body.ts';
 
-/** Maximum size of a body, and of a line, in bytes. */
-const bodyBytesMax = 64 * 1024 * 1024;
+/** Maximum size of a body or a file, and of a line, in bytes. */
+export const bodyBytesMax = 64 * 1024 * 1024;
 const lineBytesMax = 1024 * 1024;
 /** Maximum number of lines, including empty ones. */
 const linesMax = 20_000;
@@ -50,7 +51,7 @@ export async function readJsonLines<Result>(
       if (error instanceof GatewayError || ctx.req.complete) throw error;
       throw new GatewayError('CANCELED', 'The client closed the connection.');
     });
-    return await read(parseLines(path));
+    return await read(parseLines(createReadStream(path)));
   } finally {
     await rm(path, { force: true });
   }
@@ -76,9 +77,10 @@ async function* receive(ctx: Context): AsyncGenerator<Buffer> {
 const byteOrderMark = Buffer.from([0xef, 0xbb, 0xbf]);
 const newline = 10;
 
-async function* parseLines(path: string): AsyncGenerator<JsonLine> {
+/** Parses lines, except empty ones. @throws GatewayError INVALID_REQUEST if there are more than `linesMax` lines */
+export async function* parseLines(chunks: AsyncIterable<Buffer>): AsyncGenerator<JsonLine> {
   let number = 0;
-  for await (const line of splitLines(path)) {
+  for await (const line of splitLines(chunks)) {
     number += 1;
     if (number > linesMax) {
       const message = `must have at most ${linesMax} lines, including empty ones`;
@@ -101,7 +103,7 @@ function parseLine(bytes: Buffer | null, line: number): JsonLine {
     return { line, error: invalidFieldsError('INVALID_REQUEST', [{ path, message }]) };
   }
   try {
-    return { line, value: parseJsonLine(bytes) };
+    return { line, value: parseJsonLine(bytes, exactFields) };
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
     const details = (error.details ?? []).map((detail) =>
@@ -111,8 +113,8 @@ function parseLine(bytes: Buffer | null, line: number): JsonLine {
   }
 }
 
-/** Yields the lines of a file without their ends; null for a line that is too long. */
-async function* splitLines(path: string): AsyncGenerator<Buffer | null> {
+/** Yields lines without their ends; null for a line that is too long. */
+async function* splitLines(chunks: AsyncIterable<Buffer>): AsyncGenerator<Buffer | null> {
   let parts: Buffer[] = [];
   let size = 0;
   const take = (): Buffer | null => {
@@ -126,7 +128,6 @@ async function* splitLines(path: string): AsyncGenerator<Buffer | null> {
     if (size <= lineBytesMax) parts.push(part);
     else parts = [];
   };
-  const chunks: AsyncIterable<Buffer> = createReadStream(path);
   for await (const chunk of chunks) {
     let start = 0;
     for (let end = chunk.indexOf(newline); end !== -1; end = chunk.indexOf(newline, start)) {

@@ -910,6 +910,79 @@ export interface paths {
          */
         get: operations["getVideoContent"];
     };
+    "/api/v1/files": {
+        parameters: {};
+        /**
+         * List the files of batches (OpenAI-compatible)
+         * @description Input files, and the output and error files of batches that have ended. A page has at most 100.
+         *
+         *     Scope: `studio:read`.
+         */
+        get: operations["listOpenAIFiles"];
+        /**
+         * Upload the input file of a batch (OpenAI-compatible)
+         * @description A request in each line (JSONL), at most 64 MB. The file counts toward the storage quota, is listed with other uploads, and is deleted if no request uses it for 30 days (configurable).
+         *
+         *     Scope: `storage:write`.
+         */
+        post: operations["createFile"];
+    };
+    "/api/v1/files/{fileId}": {
+        parameters: {};
+        /**
+         * Get a file of a batch (OpenAI-compatible)
+         * @description Scope: `studio:read`.
+         */
+        get: operations["getFile"];
+        /**
+         * Delete a file of a batch (OpenAI-compatible)
+         * @description A batch goes on without its input file. With an output file, the answers of the batch are deleted.
+         *
+         *     Scope: `files:delete`.
+         */
+        delete: operations["deleteOpenAIFile"];
+    };
+    "/api/v1/files/{fileId}/content": {
+        parameters: {};
+        /**
+         * Download a file of a batch (OpenAI-compatible)
+         * @description Scope: `studio:read`.
+         */
+        get: operations["getFileContent"];
+    };
+    "/api/v1/batches": {
+        parameters: {};
+        /**
+         * List batches, newest first (OpenAI-compatible)
+         * @description Scope: `studio:read`.
+         */
+        get: operations["listBatches"];
+        /**
+         * Create a batch (OpenAI-compatible)
+         * @description Starts a bulk job of the requests in a file. If a line is no request, the batch has the status `failed` and lists the `errors`. A request that its endpoint would reject is in the error file. `maxCredits` limits the credits of the batch.
+         *
+         *     Scope: `chat`.
+         */
+        post: operations["createBatch"];
+    };
+    "/api/v1/batches/{bulkId}": {
+        parameters: {};
+        /**
+         * Get a batch (OpenAI-compatible)
+         * @description Scope: `studio:read`.
+         */
+        get: operations["getBatch"];
+    };
+    "/api/v1/batches/{bulkId}/cancel": {
+        parameters: {};
+        /**
+         * Cancel a batch (OpenAI-compatible)
+         * @description Requests that were sent are awaited and charged. A batch that has ended is 409.
+         *
+         *     Scope: `studio:read`.
+         */
+        post: operations["cancelBatch"];
+    };
     "/api/v1/webhooks/secret": {
         parameters: {};
         /**
@@ -1769,6 +1842,8 @@ export interface components {
         };
         /** @enum {string} */
         EventType: "studio.job.started" | "studio.job.awaiting_approval" | "studio.job.completed" | "studio.job.failed" | "studio.job.canceled" | "chat.completed" | "chat.failed" | "chat.canceled" | "studio.bulk.paused" | "studio.bulk.completed" | "studio.bulk.stopped" | "studio.bulk.canceled" | "account.balance.low" | "key.limit.near" | "key.limit.reached" | "end_user.limit.near" | "end_user.limit.reached";
+        /** @enum {string} */
+        BatchEndpoint: "/v1/chat/completions" | "/v1/responses" | "/v1/embeddings";
         /** @description Maximum credits per calendar period in UTC. With `total`, the limit is for the lifetime of the key. */
         KeyLimit: {
             credits: number;
@@ -2314,7 +2389,7 @@ export interface components {
             status: "in_progress" | "paused" | "completed" | "stopped" | "canceled";
             /** @description True once no job runs and none follows. */
             done: boolean;
-            /** @description Reason for `paused` (`PAUSED`, `INSUFFICIENT_CREDITS`, `JOBS_MAX_REACHED`, `KEY_LIMIT_EXCEEDED`, `WINDOW_EXHAUSTED`) or `stopped` (`MAX_CREDITS`, `MAX_FAILED_PERCENT`, `KEY_REVOKED`, `ORGANIZATION_SUSPENDED`, `WORKFLOW_LOST`). */
+            /** @description Reason for `paused` (`PAUSED`, `INSUFFICIENT_CREDITS`, `JOBS_MAX_REACHED`, `KEY_LIMIT_EXCEEDED`, `WINDOW_EXHAUSTED`), `stopped` (`MAX_CREDITS`, `MAX_FAILED_PERCENT`, `KEY_REVOKED`, `ORGANIZATION_SUSPENDED`, `WORKFLOW_LOST`) or `canceled` (`EXPIRED`, `INVALID_INPUT`). */
             stopReason: string | null;
             /** @description Time at which a paused bulk job goes on by itself; null if it is unknown. */
             resumeAt: string | null;
@@ -2354,6 +2429,8 @@ export interface components {
             /** Format: date-time */
             createdAt: string;
             completedAt: string | null;
+            /** @description Time after which no item of a batch starts; null for other bulk jobs. */
+            expiresAt: string | null;
             requestId: string;
             /** Format: uri */
             statusUrl: string;
@@ -2603,6 +2680,63 @@ export interface components {
             } | null;
             remixed_from_video_id: null;
         };
+        OpenAIFile: {
+            id: string;
+            /** @constant */
+            object: "file";
+            bytes: number;
+            created_at: number;
+            filename: string;
+            purpose: components["schemas"]["OpenAIFilePurpose"];
+            /** @constant */
+            status: "processed";
+        };
+        /** @enum {string} */
+        OpenAIFilePurpose: "batch" | "batch_output";
+        Batch: {
+            /** @description Id of the bulk job that the batch is. */
+            id: string;
+            /** @constant */
+            object: "batch";
+            /** @enum {string} */
+            endpoint: "/v1/chat/completions" | "/v1/responses" | "/v1/embeddings";
+            /** @description Errors because of which the batch failed: the first 50 of its input file, or the reason for its end. */
+            errors: {
+                /** @constant */
+                object: "list";
+                data: {
+                    code: string;
+                    line: number | null;
+                    message: string;
+                    param: string | null;
+                }[];
+            } | null;
+            input_file_id: string;
+            /** @constant */
+            completion_window: "24h";
+            status: components["schemas"]["BatchStatus"];
+            output_file_id: string | null;
+            error_file_id: string | null;
+            created_at: number;
+            in_progress_at: number | null;
+            expires_at: number | null;
+            finalizing_at: number | null;
+            completed_at: number | null;
+            failed_at: number | null;
+            expired_at: number | null;
+            cancelling_at: number | null;
+            cancelled_at: number | null;
+            request_counts: {
+                total: number;
+                completed: number;
+                failed: number;
+            };
+            metadata: {
+                [key: string]: string;
+            } | null;
+        };
+        /** @enum {string} */
+        BatchStatus: "failed" | "in_progress" | "finalizing" | "completed" | "expired" | "cancelling" | "cancelled";
         UploadUrl: {
             /** @description Id of the file, for requests that accept a `fileId`. */
             fileId: string;
@@ -6726,6 +6860,53 @@ export interface components {
             last_id: string | null;
             has_more: boolean;
         };
+        ListOpenAIFilesAnswer: {
+            /** @constant */
+            object: "list";
+            data: components["schemas"]["OpenAIFile"][];
+            first_id: string | null;
+            last_id: string | null;
+            has_more: boolean;
+        };
+        DeleteOpenAIFileAnswer: {
+            id: string;
+            /** @constant */
+            object: "file";
+            /** @constant */
+            deleted: true;
+        };
+        CreateBatchRequest: {
+            /** @description File with a request in each line. */
+            input_file_id: string;
+            endpoint: components["schemas"]["BatchEndpoint"];
+            /** @constant */
+            completion_window: "24h";
+            /**
+             * @description Up to 16 name-value pairs of your own. The job, its webhook and its usage record contain them, and lists can be filtered by them.
+             * @example {
+             *       "team": "marketing"
+             *     }
+             */
+            metadata?: {
+                [key: string]: string;
+            } | null;
+            /** @description Maximum number of credits that the bulk job charges. An item starts only if charged and reserved credits and its price are within it. */
+            maxCredits?: number;
+            /**
+             * @description End user of the request, named by a text of your own (at most 128 characters). You can filter and group usage by end user, and limit each one. The header `X-End-User` sets it too.
+             * @example customer-7
+             */
+            endUser?: string | null;
+            output_expires_after?: null;
+        };
+        ListBatchesAnswer: {
+            /** @constant */
+            object: "list";
+            data: components["schemas"]["Batch"][];
+            first_id: string | null;
+            last_id: string | null;
+            has_more: boolean;
+        };
         GetWebhookSecretAnswer: {
             /** @description Secret in the format of the Standard Webhooks libraries: `whsec_…`. */
             secret: string;
@@ -9229,7 +9410,7 @@ export interface operations {
                             status: "in_progress" | "paused" | "completed" | "stopped" | "canceled";
                             /** @description True once no job runs and none follows. */
                             done: boolean;
-                            /** @description Reason for `paused` (`PAUSED`, `INSUFFICIENT_CREDITS`, `JOBS_MAX_REACHED`, `KEY_LIMIT_EXCEEDED`, `WINDOW_EXHAUSTED`) or `stopped` (`MAX_CREDITS`, `MAX_FAILED_PERCENT`, `KEY_REVOKED`, `ORGANIZATION_SUSPENDED`, `WORKFLOW_LOST`). */
+                            /** @description Reason for `paused` (`PAUSED`, `INSUFFICIENT_CREDITS`, `JOBS_MAX_REACHED`, `KEY_LIMIT_EXCEEDED`, `WINDOW_EXHAUSTED`), `stopped` (`MAX_CREDITS`, `MAX_FAILED_PERCENT`, `KEY_REVOKED`, `ORGANIZATION_SUSPENDED`, `WORKFLOW_LOST`) or `canceled` (`EXPIRED`, `INVALID_INPUT`). */
                             stopReason: string | null;
                             /** @description Time at which a paused bulk job goes on by itself; null if it is unknown. */
                             resumeAt: string | null;
@@ -9269,6 +9450,8 @@ export interface operations {
                             /** Format: date-time */
                             createdAt: string;
                             completedAt: string | null;
+                            /** @description Time after which no item of a batch starts; null for other bulk jobs. */
+                            expiresAt: string | null;
                             requestId: string;
                             /** Format: uri */
                             statusUrl: string;
@@ -10199,6 +10382,172 @@ export interface operations {
             };
             /** @description The requested range of the file. */
             206: {
+            };
+        };
+    };
+    listOpenAIFiles: {
+        parameters: {
+            query?: {
+                after?: string;
+                limit?: number;
+                order?: "asc" | "desc";
+                purpose?: "batch" | "batch_output";
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["ListOpenAIFilesAnswer"];
+                };
+            };
+        };
+    };
+    createFile: {
+        parameters: {
+            header?: {
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
+                "Idempotency-Key"?: string;
+            };
+        };
+        requestBody: {
+            content: {
+                "multipart/form-data": {
+                    /** Format: binary */
+                    file: string;
+                    /** @constant */
+                    purpose: "batch";
+                };
+            };
+        };
+        responses: {
+            /** @description The file. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["OpenAIFile"];
+                };
+            };
+        };
+    };
+    getFile: {
+        parameters: {
+            path: {
+                fileId: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["OpenAIFile"];
+                };
+            };
+        };
+    };
+    deleteOpenAIFile: {
+        parameters: {
+            path: {
+                fileId: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["DeleteOpenAIFileAnswer"];
+                };
+            };
+        };
+    };
+    getFileContent: {
+        parameters: {
+            path: {
+                fileId: string;
+            };
+        };
+        responses: {
+            /** @description The lines of the file. */
+            200: {
+                content: {
+                    "application/octet-stream": string;
+                };
+            };
+            /** @description The requested range of the file. */
+            206: {
+            };
+        };
+    };
+    listBatches: {
+        parameters: {
+            query?: {
+                after?: string;
+                limit?: number;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["ListBatchesAnswer"];
+                };
+            };
+        };
+    };
+    createBatch: {
+        parameters: {
+            header?: {
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
+                "Idempotency-Key"?: string;
+            };
+        };
+        requestBody: {
+            content: {
+                /**
+                 * @example {
+                 *       "input_file_id": "file_0198f0a3c5d17c2f8a4e6b90d3175c28",
+                 *       "endpoint": "/v1/chat/completions",
+                 *       "completion_window": "24h"
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateBatchRequest"];
+            };
+        };
+        responses: {
+            /** @description The batch. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["Batch"];
+                };
+            };
+        };
+    };
+    getBatch: {
+        parameters: {
+            path: {
+                bulkId: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["Batch"];
+                };
+            };
+        };
+    };
+    cancelBatch: {
+        parameters: {
+            path: {
+                bulkId: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["Batch"];
+                };
             };
         };
     };

@@ -2,7 +2,8 @@
 import { accessSync, constants } from 'node:fs';
 import { delimiter, join } from 'node:path';
 
-const names = ['chromium', 'chromium-browser', 'google-chrome'];
+/** Programs, the preferred one first. Without windows, Chromium takes less than half of the CPU. */
+const names = ['chromium-headless-shell', 'chromium', 'chromium-browser', 'google-chrome'];
 
 /** Returns the path of CHROMIUM_PATH, otherwise of a Chromium on the PATH; null if there is none. */
 export function findChromium(): string | null {
@@ -10,7 +11,7 @@ export function findChromium(): string | null {
   const folders = (process.env['PATH'] ?? '').split(delimiter);
   const candidates = configured
     ? [configured]
-    : folders.flatMap((folder) => names.map((name) => join(folder, name)));
+    : names.flatMap((name) => folders.map((folder) => join(folder, name)));
   return candidates.find(isExecutable) ?? null;
 }
 

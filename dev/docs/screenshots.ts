@@ -255,7 +255,7 @@ const stack =
   readStack(dataDir) ?? fail('No running stack: `npm start` in another terminal first.');
 const executablePath =
   findChromium() ??
-  fail('No Chromium: install one (Debian: chromium), or name it in CHROMIUM_PATH.');
+  fail('No Chromium: install one (Debian: chromium-headless-shell), or name it in CHROMIUM_PATH.');
 // Chromium does not run its own sandbox as root.
 const args = process.getuid?.() === 0 ? ['--no-sandbox'] : [];
 const browser = await chromium.launch({ executablePath, args });

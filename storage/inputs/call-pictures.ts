@@ -98,8 +98,7 @@ export function createCallPictures({ pool, storage }: { pool: DatabasePool; stor
           ? await Promise.all(value.map((item) => turn(item, call)))
           : await turn(value, call);
       }
-      const { image_urls: pictures } = prepared;
-      const first = Array.isArray(pictures) ? pictures[0] : pictures;
+      const [first] = [prepared['image_urls']].flat();
       for (const field of maskFields) {
         const mask = input[field];
         if (mask !== undefined) prepared[field] = await fitMask(mask, first, call);

@@ -3,7 +3,7 @@ import { assert, fieldError } from '../../domain/errors.ts';
 import type { Recording, RecordingSource } from '../../domain/draft-plan.ts';
 import { createObjectSource, type ByteSource, createFileSource } from '../byte-source.ts';
 import { readAccepted, UnusableFile, type MediaType, type MediaUse } from '../media-types.ts';
-import type { Storage } from '../storage.ts';
+import { linesContentType, type Storage } from '../storage.ts';
 import type { RequestCopies } from './input-copies.ts';
 import { type Inputs, listSecretParameters, parseStorageReference } from './inputs.ts';
 import { createReadStream } from 'node:fs';
@@ -93,13 +93,19 @@ interface FilePart {
   stream: Readable & { truncated: boolean };
 }
 
+/** Name and purpose of a file, as its caller sent them. */
+interface FileName {
+  filename: string;
+  purpose: string;
+}
+
 /**
  * File received in a request body. It stays in the spool until `store` moves it into the storage.
  */
 export interface ReceivedFile {
   /** File id derived from the bytes, so that a retried request has the same id. */
   contentId: string;
-  type: MediaType;
+  type: Pick<MediaType, 'contentType' | 'extension' | 'name'>;
   /** Whether pixels of a picture may be transparent; false for other files. */
   hasAlpha: boolean;
   sizeBytes: number;
@@ -109,8 +115,8 @@ export interface ReceivedFile {
    * Stores the file as an upload of its owner.
    * @throws GatewayError STORAGE_QUOTA_EXCEEDED
    */
-  store: () => Promise<{ fileId: string; storageKey: string }>;
-  /** Removes the file from the spool, and from the storage unless a job uses it. */
+  store: (named?: FileName) => Promise<{ fileId: string; storageKey: string }>;
+  /** Removes the file from the spool, and from the storage unless it is used. */
   discard: (options: { isUsed: boolean }) => Promise<void>;
 }
 
@@ -119,7 +125,7 @@ export interface ReceivedFile {
  * recording.
  */
 interface FileProperties {
-  type: MediaType;
+  type: Pick<MediaType, 'contentType' | 'extension' | 'name'>;
   hasAlpha: boolean;
   convertedFrom: string | null;
   durationSeconds: number | null;
@@ -131,47 +137,55 @@ interface RequestFilesDeps {
   uploads: Pick<Uploads, 'storeSpooled' | 'discard' | 'throwIfOverQuota'>;
 }
 
+/** Receives a file, and checks it with `inspect`. */
+async function receiveFile(
+  { storage, uploads }: Omit<RequestFilesDeps, 'acceptFile'>,
+  { part: { field, stream }, owner }: { part: FilePart; owner: UploadOwner },
+  inspect: (path: string) => Promise<FileProperties>,
+): Promise<ReceivedFile> {
+  const path = await storage.spoolPath();
+  try {
+    const digest = await writeSpoolFile(path, stream);
+    if (stream.truncated) throw fieldError('FILE_TOO_LARGE', field, 'the file is too large');
+    const { type, hasAlpha, convertedFrom, durationSeconds } = await inspect(path);
+    // The id is that of the bytes that were sent; a converted file has others.
+    const file = convertedFrom ? await digestStream(createReadStream(path)) : digest;
+    let storageKey: string | null = null;
+    return {
+      contentId: `file_${digest.sha256.slice(0, 32)}`,
+      type,
+      hasAlpha,
+      sizeBytes: file.sizeBytes,
+      durationSeconds,
+      async store(named) {
+        storageKey = await uploads.storeSpooled({
+          ...owner,
+          extension: type.extension,
+          convertedFrom,
+          path,
+          ...file,
+          ...named,
+        });
+        return { fileId: /file_\w+/.exec(storageKey)?.[0] ?? '', storageKey };
+      },
+      async discard({ isUsed }) {
+        await rm(path, { force: true });
+        if (storageKey !== null && !isUsed) await uploads.discard(storageKey);
+      },
+    };
+  } catch (error) {
+    await rm(path, { force: true });
+    throw error;
+  }
+}
+
 /** Creates the functions that receive the files of a multipart form. */
 export function createRequestFiles({ storage, uploads, acceptFile }: RequestFilesDeps) {
-  async function receive(
-    { field, stream }: FilePart,
+  const receive = (
+    part: FilePart,
     owner: UploadOwner,
     inspect: (path: string) => Promise<FileProperties>,
-  ): Promise<ReceivedFile> {
-    const path = await storage.spoolPath();
-    try {
-      const digest = await writeSpoolFile(path, stream);
-      if (stream.truncated) throw fieldError('FILE_TOO_LARGE', field, 'the file is too large');
-      const { type, hasAlpha, convertedFrom, durationSeconds } = await inspect(path);
-      // The id is that of the bytes that were sent; a converted file has others.
-      const file = convertedFrom ? await digestStream(createReadStream(path)) : digest;
-      let storageKey: string | null = null;
-      return {
-        contentId: `file_${digest.sha256.slice(0, 32)}`,
-        type,
-        hasAlpha,
-        sizeBytes: file.sizeBytes,
-        durationSeconds,
-        async store() {
-          storageKey = await uploads.storeSpooled({
-            ...owner,
-            extension: type.extension,
-            convertedFrom,
-            path,
-            ...file,
-          });
-          return { fileId: /file_\w+/.exec(storageKey)?.[0] ?? '', storageKey };
-        },
-        async discard({ isUsed }) {
-          await rm(path, { force: true });
-          if (storageKey !== null && !isUsed) await uploads.discard(storageKey);
-        },
-      };
-    } catch (error) {
-      await rm(path, { force: true });
-      throw error;
-    }
-  }
+  ): Promise<ReceivedFile> => receiveFile({ storage, uploads }, { part, owner }, inspect);
 
   return {
     /** Checks the storage quota before files are received (`Uploads.throwIfOverQuota`). */
@@ -192,6 +206,16 @@ export function createRequestFiles({ storage, uploads, acceptFile }: RequestFile
      */
     receiveMedia: (part: FilePart, owner: UploadOwner, use?: MediaUse): Promise<ReceivedFile> =>
       receive(part, owner, (path) => inspectFile(acceptFile, { path, field: part.field, use })),
+
+    /** Receives the input file of a batch, which is read later. @throws GatewayError FILE_TOO_LARGE, INVALID_REQUEST if it is empty */
+    async receiveLines(part: FilePart, owner: UploadOwner): Promise<ReceivedFile> {
+      const properties = { hasAlpha: false, convertedFrom: null, durationSeconds: null };
+      const type = { contentType: linesContentType, extension: 'jsonl', name: 'JSONL' };
+      const file = await receive(part, owner, () => Promise.resolve({ type, ...properties }));
+      if (file.sizeBytes > 0) return file;
+      await file.discard({ isUsed: false });
+      throw fieldError('INVALID_REQUEST', part.field, 'must not be empty');
+    },
 
     /**
      * Receives a recording. Errors name the field of the part.

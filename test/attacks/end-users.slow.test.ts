@@ -21,6 +21,8 @@ const anns: ObjectIds = {
   endpoint: newId('webhookEndpoint'),
   share: newId('shareLink'),
   recipe: 'postcard',
+  lines: newId('upload'),
+  batch: newId('bulk').replace('bulk_', 'batch_'),
 };
 /** Objects that the organization has for itself. */
 const owned: ObjectIds = { ...anns };

@@ -15,6 +15,9 @@ export interface ObjectIds {
   endpoint: string;
   share: string;
   recipe: string;
+  /** File of a batch in OpenAI's format. */
+  lines: string;
+  batch: string;
 }
 
 /** Removes the signature, with which the URL of a file opens for anyone. */
@@ -28,6 +31,13 @@ const generateFrom = (imageUrls: string): Attempt => [
 ];
 const limit = { limit: { credits: 1, per: 'day' } };
 
+/** Makes a request for a batch. */
+export const batchOf = (input: string) => ({
+  input_file_id: input,
+  endpoint: '/v1/responses',
+  completion_window: '24h',
+});
+
 /** Requests on an object, made from its ids. */
 export const attempts: Record<string, (ids: ObjectIds) => Attempt> = {
   'look at a job': ({ job }) => [`GET /studio/jobs/${job}`],
@@ -37,6 +47,14 @@ export const attempts: Record<string, (ids: ObjectIds) => Attempt> = {
   'cancel a job that waits': ({ waitingJob }) => [`POST /studio/jobs/${waitingJob}/cancel`],
   'delete the media of a job': ({ job }) => [`DELETE /studio/jobs/${job}/media`],
   'delete an upload': ({ upload }) => [`DELETE /storage/files/${upload}`],
+  'get a file of a batch': ({ lines }) => [`GET /files/${lines}`],
+  'read a file of a batch': ({ lines }) => [`GET /files/${lines}/content`],
+  'page on from a file': ({ lines }) => [`GET /files?after=${lines}`],
+  'delete a file of a batch': ({ lines }) => [`DELETE /files/${lines}`],
+  'make a batch of a file': ({ lines }) => ['POST /batches', batchOf(lines)],
+  'get a batch': ({ batch }) => [`GET /batches/${batch}`],
+  'page on from a batch': ({ batch }) => [`GET /batches?after=${batch}`],
+  'cancel a batch': ({ batch }) => [`POST /batches/${batch}/cancel`],
   'read the timeline of a job': ({ job }) => [`GET /studio/jobs/${job}/timeline`],
   'page on from a job': ({ job }) => [`GET /studio/jobs?cursor=${job}`],
   'revoke a key': ({ key }) => [`DELETE /api-keys/${key}`],

@@ -7,8 +7,14 @@ import { newId } from '../../domain/ids.ts';
 import { hasScope, scopes } from '../../identity/access.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { callerEndpoints, operatorEndpoints, protocolEndpoints } from '../harness/endpoints.ts';
-import { signUpload } from '../harness/uploads.ts';
-import { attempts, createAttempts, removeSignature, type ObjectIds } from './object-attempts.ts';
+import { makeForm, signUpload } from '../harness/uploads.ts';
+import {
+  attempts,
+  batchOf,
+  createAttempts,
+  removeSignature,
+  type ObjectIds,
+} from './object-attempts.ts';
 
 const gateway = useGateway({ settled: 'last' });
 /** The owner of the objects. */
@@ -18,6 +24,8 @@ const owned: ObjectIds = {
   waitingJob: '',
   key: '',
   upload: '',
+  lines: '',
+  batch: '',
   uploadUrl: '',
   resultUrl: '',
   endpoint: '',
@@ -56,6 +64,13 @@ beforeAll(async () => {
   const { fileId, publicUrl } = await signUpload(gateway, { contentType: 'image/png' });
   owned.upload = fileId;
   owned.uploadUrl = removeSignature(publicUrl);
+  const form = makeForm({ purpose: 'batch', file: new File(['{}'], 'a.jsonl') });
+  const lines = await gateway.call<{ id: string }>('/api/v1/files', { body: form });
+  owned.lines = lines.body.id;
+  const batch = await gateway.call<{ id: string }>('/api/v1/batches', {
+    body: batchOf(owned.lines),
+  });
+  owned.batch = batch.body.id;
   const body = { url: 'https://shop.example/', events: ['studio.bulk.paused'] };
   const endpoint = await gateway.call<{ data: { endpointId: string } }>(
     '/api/v1/webhook-endpoints',
@@ -93,7 +108,7 @@ describe('a caller of another organization', () => {
     ['stranger', 400, 404],
     ['a viewer elsewhere', 400, 403, 404],
     ['an admin elsewhere', 400, 404],
-    ['a stranger with one scope', 400, 403],
+    ['a stranger with one scope', 400, 403, 404],
     ['suspended', 400, 403],
     ['the admin key', 401],
     ['nobody', 401],

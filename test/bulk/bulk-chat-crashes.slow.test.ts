@@ -6,6 +6,7 @@ import type { BulkResource } from '../../bulk/bulk-view.ts';
 import { readChats } from '../chat/chat-account.ts';
 import { useGateway, type TestCaller } from '../harness/gateway.ts';
 import { until } from '../harness/until.ts';
+import { makeForm } from '../harness/uploads.ts';
 import { path, type Body } from './bulk-calls.ts';
 
 const gateway = useGateway({ settled: 'last' });
@@ -14,6 +15,7 @@ const chat = (content: string, fields: object = {}) => ({
   use: 'chat',
   body: { model, messages: [{ role: 'user', content }], max_tokens: 50, ...fields },
 });
+type Item = ReturnType<typeof chat>;
 const chats = (count: number, content = 'ahoy') =>
   Array.from({ length: count }, (_, index) => chat(`${content} ${index}`));
 const countCalls = async (): Promise<number> =>
@@ -36,6 +38,20 @@ async function startOwn(workers: number, workerEnv: Record<string, string> = {})
   return {
     workers: started.map(({ child }) => child),
     startWorker: () => gateway.spawn('worker', env),
+    /** Starts a batch of OpenAI's API, whose bulk job has the same items. */
+    async acceptBatch({ key }: TestCaller, { items }: { items: Item[] }): Promise<string> {
+      const url = '/v1/chat/completions';
+      const lines = items.map((item, index) =>
+        JSON.stringify({ custom_id: `${index}`, method: 'POST', url, body: item.body }),
+      );
+      const input = new File([lines.join('\n')], 'a.jsonl');
+      const form = makeForm({ purpose: 'batch', file: input });
+      const file = await gateway.call<{ id: string }>('/v1/files', { base, key, body: form });
+      const body = { input_file_id: file.body.id, endpoint: url, completion_window: '24h' };
+      const batch = await gateway.call<{ id: string }>('/v1/batches', { base, key, body });
+      expect(batch.status, JSON.stringify(batch.body)).toBe(200);
+      return batch.body.id;
+    },
     async accept(caller: TestCaller, body: object): Promise<string> {
       const answer = await gateway.call<Body>(path, { base, body, key: caller.key });
       expect(answer.status, JSON.stringify(answer.body)).toBe(202);
@@ -65,32 +81,43 @@ async function expectExact(caller: TestCaller, ended: BulkResource): Promise<voi
 
 it('a worker that is killed leaves its sent chats failed, and no chat is sent twice', async () => {
   const own = await startOwn(1);
-  const caller = await gateway.newCaller({ credits: 100 });
   const calls = await countCalls();
   const items = [...chats(4, '[[slow:60s]]'), ...chats(20)];
-  const bulkId = await own.accept(caller, { items, concurrency: 8 });
-  await until(async () => (await countCalls()) >= calls + 8);
+  const [one, other] = [await gateway.newCaller(), await gateway.newCaller()];
+  const started = [
+    { caller: one, bulkId: await own.accept(one, { items, concurrency: 8 }) },
+    { caller: other, bulkId: await own.acceptBatch(other, { items }) },
+  ];
+  // The slow chats are claimed first, and stay reserved.
+  for (const { caller } of started) {
+    await until(async () => {
+      const rows = await readChats(gateway, caller);
+      return rows.length >= 8 && rows.filter(({ state }) => state === 'reserved').length >= 4;
+    });
+  }
   const [killed] = own.workers;
   killed?.kill('SIGKILL');
   if (killed) await once(killed, 'exit');
   await own.startWorker();
-  const ended = await untilDone(caller, bulkId);
+  for (const { caller, bulkId } of started) {
+    const ended = await untilDone(caller, bulkId);
+    expect(ended).toMatchObject({ status: 'completed', counts: { total: 24, waiting: 0 } });
+    // Each item was sent once: the lost ones failed, the others were charged.
+    const { failed } = ended.counts;
+    expect(failed).toBeGreaterThan(0);
+    const rows = await readChats(gateway, caller);
+    expect(rows.filter(({ reason }) => reason === 'CHAT_LOST')).toHaveLength(failed);
+    await expectExact(caller, ended);
+    const failures = await gateway.call<{ data: { error: { code: string } | null }[] }>(
+      `${path}/${bulkId}/items?state=failed`,
+      { key: caller.key },
+    );
+    expect(new Set(failures.body.data.map(({ error }) => error?.code))).toEqual(
+      new Set(['OUTCOME_UNKNOWN']),
+    );
+  }
   await gateway.sandbox.clearFaults();
-  expect(ended).toMatchObject({ status: 'completed', counts: { total: 24, waiting: 0 } });
-  // Each item was sent once: the lost ones failed, the others were charged.
-  const { failed } = ended.counts;
-  expect(failed).toBeGreaterThanOrEqual(4);
-  const rows = await readChats(gateway, caller);
-  expect(rows.filter(({ reason }) => reason === 'CHAT_LOST')).toHaveLength(failed);
-  expect(await countCalls()).toBeLessThanOrEqual(calls + 24);
-  await expectExact(caller, ended);
-  const failures = await gateway.call<{ data: { error: { code: string } | null }[] }>(
-    `${path}/${bulkId}/items?state=failed`,
-    { key: caller.key },
-  );
-  expect(new Set(failures.body.data.map(({ error }) => error?.code))).toEqual(
-    new Set(['OUTCOME_UNKNOWN']),
-  );
+  expect(await countCalls()).toBeLessThanOrEqual(calls + 48);
 });
 
 it('a worker that is stopped ends, and the next one goes on', async () => {

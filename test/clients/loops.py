@@ -1,6 +1,7 @@
-"""Tool loops of Python's clients: `loops.py <gateway url> <key> <model> [frameworks]` prints each answer as JSON.
+"""Tool loops of Python's clients: `loops.py <gateway url> <key> <model>...` prints the answers of each model as JSON.
 
-With `frameworks`, also of packages that wrap the clients of OpenAI and Anthropic; they take seconds to load.
+The first model is also called by packages that wrap the clients of OpenAI and Anthropic. All models run in one process,
+because the packages take seconds to load.
 
 The model calls a tool twice and then answers; instructor reads structured answers. A rejected
 request raises an exception of the client, which ends the program.
@@ -11,7 +12,7 @@ import json
 import os
 import sys
 
-url, key, model, *options = sys.argv[1:]
+url, key, *models = sys.argv[1:]
 # Without this setting, LiteLLM loads its price list from the network.
 os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
 
@@ -48,13 +49,13 @@ def run_chat_loop(complete) -> str:
     raise AssertionError(f"no answer after {TURNS_MAX} turns")
 
 
-def run_openai() -> str:
+def run_openai(model: str) -> str:
     return run_chat_loop(
         lambda messages: client.chat.completions.create(model=model, messages=messages, tools=TOOLS)
     )
 
 
-def run_openai_responses() -> str:
+def run_openai_responses(model: str) -> str:
     tools = [{"type": "function", "strict": False, **FUNCTION}]
     items = [{"role": "user", "content": QUESTION}]
     for _ in range(TURNS_MAX):
@@ -69,7 +70,7 @@ def run_openai_responses() -> str:
     raise AssertionError(f"no answer after {TURNS_MAX} turns")
 
 
-def run_anthropic() -> str:
+def run_anthropic(model: str) -> str:
     claude = anthropic.Anthropic(base_url=url, api_key=key, max_retries=0)
     tools = [{"name": "look_up", "description": DESCRIPTION, "input_schema": SCHEMA}]
     messages = [{"role": "user", "content": QUESTION}]
@@ -89,7 +90,7 @@ def run_anthropic() -> str:
     raise AssertionError(f"no answer after {TURNS_MAX} turns")
 
 
-def run_litellm(provider: str, base: str) -> str:
+def run_litellm(model: str, provider: str, base: str) -> str:
     import litellm
 
     return run_chat_loop(
@@ -109,7 +110,7 @@ class Tide(BaseModel):
     place: str
 
 
-def run_instructor(mode: str) -> str:
+def run_instructor(model: str, mode: str) -> str:
     """Reads a structured answer, whose schema is a tool in mode TOOLS."""
     import instructor
 
@@ -122,7 +123,7 @@ def run_instructor(mode: str) -> str:
     return tide.place
 
 
-async def run_agents(model_class: str) -> str:
+async def run_agents(model: str, model_class: str) -> str:
     import agents
 
     agents.set_tracing_disabled(True)
@@ -161,21 +162,25 @@ def embed() -> dict[str, int]:
     }
 
 
-def run_frameworks() -> dict:
+def run_frameworks(model: str) -> dict:
     return {
-        "litellm, openai/": run_litellm("openai", f"{url}/v1"),
-        "litellm, anthropic/": run_litellm("anthropic", url),
-        "instructor, TOOLS": run_instructor("TOOLS"),
-        "instructor, JSON_SCHEMA": run_instructor("JSON_SCHEMA"),
-        "openai-agents": asyncio.run(run_agents("OpenAIResponsesModel")),
-        "openai-agents, chat completions": asyncio.run(run_agents("OpenAIChatCompletionsModel")),
+        "litellm, openai/": run_litellm(model, "openai", f"{url}/v1"),
+        "litellm, anthropic/": run_litellm(model, "anthropic", url),
+        "instructor, TOOLS": run_instructor(model, "TOOLS"),
+        "instructor, JSON_SCHEMA": run_instructor(model, "JSON_SCHEMA"),
+        "openai-agents": asyncio.run(run_agents(model, "OpenAIResponsesModel")),
+        "openai-agents, chat completions": asyncio.run(run_agents(model, "OpenAIChatCompletionsModel")),
         "vectors": embed(),
     }
 
 
 answers = {
-    "openai": run_openai(),
-    "openai, Responses API": run_openai_responses(),
-    "anthropic": run_anthropic(),
+    model: {
+        "openai": run_openai(model),
+        "openai, Responses API": run_openai_responses(model),
+        "anthropic": run_anthropic(model),
+    }
+    for model in models
 }
-print(json.dumps(answers | (run_frameworks() if "frameworks" in options else {})))
+answers[models[0]] |= run_frameworks(models[0])
+print(json.dumps(answers))

@@ -2,6 +2,7 @@
 
 import json
 import sys
+import time
 
 import anthropic
 import openai
@@ -55,6 +56,21 @@ check("tokens", lambda: claude.messages.count_tokens(model="claude-sonnet-5", me
 # By default the client requests base64, which its own types reject before it unpacks the vectors.
 vectors = {"model": "text-embedding-3-small", "input": "hi", "encoding_format": "float"}
 check("embeddings", lambda: client.embeddings.create(**vectors).object)
+
+
+def run_batch():
+    line = {"custom_id": "a", "method": "POST", "url": "/v1/embeddings", "body": vectors}
+    file = client.files.create(file=("a.jsonl", json.dumps(line).encode()), purpose="batch")
+    request = {"input_file_id": file.id, "endpoint": "/v1/embeddings", "completion_window": "24h"}
+    batch = client.batches.create(**request)
+    while batch.status in ("validating", "in_progress", "finalizing"):
+        time.sleep(0.1)
+        batch = client.batches.retrieve(batch.id)
+    listed = [client.batches.list().data[0].id == batch.id, client.files.list().data[0].purpose]
+    return [batch.status, *listed, client.files.delete(file.id).deleted]
+
+
+check("batch", run_batch)
 check("image", lambda: len(client.images.generate(prompt="a pier", model="nano-banana").data))
 
 

@@ -45,6 +45,7 @@ describe('the strict types of Python', () => {
       'model of Anthropic': 'model',
       tokens: true,
       embeddings: 'list',
+      batch: ['completed', true, 'batch_output', true],
       image: 1,
       transcription: true,
       video: 'video',

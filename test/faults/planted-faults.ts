@@ -21,7 +21,7 @@ const jobsSql = 'ledger/ledger-jobs.sql';
 const archiveSql = 'ledger/archive.sql';
 const archivedJobs = 'test/journeys/archived-jobs.slow.test.ts';
 
-const priceBook = 'test/journeys/price-book.test.ts';
+const priceBook = 'test/journeys/price-book.slow.test.ts';
 const laterPrices = 'test/journeys/later-prices.slow.test.ts';
 
 const money: Fault[] = [
@@ -480,7 +480,7 @@ const money: Fault[] = [
     file: 'identity/keys.sql',
     original: 'IF excess IS NULL AND key_is_limited(acting_key.id)',
     planted: 'IF excess IS NULL AND key_budget(acting_key.id) IS NOT NULL',
-    tests: ['test/journeys/key-limits.test.ts'],
+    tests: ['test/journeys/key-limits.slow.test.ts'],
   },
   {
     name: 'a sum of more than 10,000 groups is cut off',
@@ -810,9 +810,44 @@ const bulkCommands: Fault[] = [
   {
     name: 'one Idempotency-Key of a bulk job with another maxCredits gets the first bulk job',
     file: 'bulk/bulk-intake.ts',
-    original: 'stringifySorted({ options, hash })',
-    planted: 'stringifySorted({ options: { ...options, maxCredits: 0 }, hash })',
+    original: 'stringifySorted({ options, ...(batch',
+    planted: 'stringifySorted({ options: { ...options, maxCredits: 0 }, ...(batch',
     tests: [bulkRules],
+  },
+  {
+    name: 'a batch starts also after it has expired',
+    file: 'bulk/bulk-execution.ts',
+    original: 'WHERE expires_at < clock_timestamp() AND',
+    planted: 'WHERE expires_at > clock_timestamp() AND',
+    tests: ['test/bulk/batches.slow.test.ts'],
+  },
+  {
+    name: 'a batch starts although a line is no request',
+    file: 'bulk/batches.ts',
+    original: '...(errors.length > 0 && { errors })',
+    planted: '...(errors.length > 100 && { errors })',
+    tests: ['test/bulk/batches.slow.test.ts'],
+  },
+  {
+    name: 'the file of a batch is read by another organization',
+    file: 'bulk/batch-files.ts',
+    original: 'FROM upload u WHERE u.organization_id = ${organizationId} AND',
+    planted: "FROM upload u WHERE u.organization_id <> '' AND",
+    tests: ['test/bulk/batches.slow.test.ts'],
+  },
+  {
+    name: 'an invalid line of a batch is not in its error file',
+    file: 'bulk/bulk-intake.ts',
+    original: 'if (request.batch && received) {',
+    planted: 'if (request.batch && !received) {',
+    tests: ['test/bulk/batches.slow.test.ts'],
+  },
+  {
+    name: 'the answers of a deleted output file stay stored',
+    file: 'bulk/bulk-room.sql',
+    original: "WHERE bulk_id = of_bulk AND state = 'completed' AND answer IS NOT NULL;",
+    planted: "WHERE bulk_id = of_bulk AND state = 'waiting' AND answer IS NOT NULL;",
+    tests: ['test/bulk/batches.slow.test.ts'],
   },
   {
     name: 'a key that may only read resumes a bulk job',
@@ -937,11 +972,11 @@ const bulkCommands: Fault[] = [
   },
 ];
 
-const pipelineJourneys = 'test/journeys/pipelines.test.ts';
+const pipelineJourneys = 'test/journeys/pipelines.slow.test.ts';
 const resumedPipelines = 'test/journeys/resumed-pipelines.slow.test.ts';
 const pipelineWorkflow = 'workflows/pipeline.ts';
 
-const approvalJourneys = 'test/journeys/approvals.test.ts';
+const approvalJourneys = 'test/journeys/approvals.slow.test.ts';
 
 const pipelines: Fault[] = [
   {
@@ -1994,7 +2029,7 @@ const files: Fault[] = [
     file: 'studio/jobs/share-links.ts',
     original: 'revoked_at IS NULL AND expires_at',
     planted: 'expires_at',
-    tests: ['test/studio/share-links.test.ts'],
+    tests: ['test/studio/share-links.slow.test.ts'],
   },
   {
     name: 'a suspended organization uploads',

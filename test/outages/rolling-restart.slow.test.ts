@@ -59,7 +59,7 @@ describe('a rolling restart under load', () => {
       if (answer === null) return;
       statuses.add(answer.status);
       if (answer.body.data.jobId) jobIds.push(answer.body.data.jobId);
-      await sleep(250);
+      await sleep(750);
     }
 
     const probes = apis.map(probe);

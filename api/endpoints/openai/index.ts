@@ -4,6 +4,8 @@
  */
 import { defineSection } from '../endpoint.ts';
 import { backgroundResponses } from './background-responses.ts';
+import { batches } from './batches.ts';
+import { files } from './batch-files.ts';
 import { createEmbeddings, estimateEmbeddings } from './embeddings.ts';
 import { imagesEdits, imagesGenerations } from './images.ts';
 import { createResponse } from './responses.ts';
@@ -22,4 +24,6 @@ export const openai = defineSection('OpenAI’s endpoints', {
   audioSpeech,
   audioTranscriptions,
   ...videos,
+  ...files,
+  ...batches,
 });

@@ -8,7 +8,8 @@ import { useGateway } from '../../harness/gateway.ts';
 
 const executablePath = findChromium();
 if (executablePath === null) {
-  const message = 'No Chromium: the console is not tested (Debian: chromium, or CHROMIUM_PATH).';
+  const message =
+    'No Chromium: the console is not tested (Debian: chromium-headless-shell, or CHROMIUM_PATH).';
   if (process.env['CI']) throw new Error(message);
   console.warn(message);
 }
@@ -48,9 +49,15 @@ export interface ConsolePage {
   problems: string[];
 }
 
-/** Opens a page in a new browser context, without a session. */
-async function openPage(browser: Browser, address: string): Promise<ConsolePage> {
-  const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
+/** Opens a URL of the console in a new browser context, with the sessions that `begin` posts. */
+async function openPage(
+  browser: Browser,
+  url: string,
+  begin?: (page: Page) => Promise<void>,
+): Promise<ConsolePage> {
+  const viewport = { width: 1280, height: 900 };
+  // To draw animations without a graphics card takes CPU, and no test looks at them.
+  const context = await browser.newContext({ viewport, reducedMotion: 'reduce' });
   context.setDefaultTimeout(180_000);
   const page = await context.newPage();
   const problems: string[] = [];
@@ -58,7 +65,8 @@ async function openPage(browser: Browser, address: string): Promise<ConsolePage>
     if (line.type() === 'error') problems.push(line.text());
   });
   page.on('pageerror', (error) => problems.push(error.message));
-  await page.goto(address);
+  await begin?.(page);
+  await page.goto(url);
   return { page, problems };
 }
 
@@ -92,7 +100,11 @@ export function useConsole(options: Parameters<typeof useGateway>[0] = {}) {
   afterAll(() => browser?.close());
   return {
     gateway,
+    /** Opens the first page without a session. */
     open: (url = gateway.url) => openPage(browser, `${url}/console`),
+    /** Opens a page by its path. Sessions that are begun before save the load of the page that signs in. */
+    openPath: (path: string, begin: (page: Page) => Promise<void>) =>
+      openPage(browser, `${gateway.url}/console/${path}`, begin),
     /** Opens any page. */
     visit: (address: string) => openPage(browser, address),
     /** Opens the console and signs in, as the file's caller by default. */

@@ -16,7 +16,7 @@ const themes = new Map<number, 'light' | 'dark'>([
 type Role = Parameters<Page['getByRole']>[0];
 
 describeInBrowser('the pages of the console', () => {
-  const { gateway, open, openAs } = useConsole();
+  const { gateway, openAs, openPath } = useConsole();
   /** Ids in the addresses of pages. */
   const ids: Record<string, string> = {};
 
@@ -69,19 +69,23 @@ describeInBrowser('the pages of the console', () => {
     }
   }
 
+  /** Begins a session of a caller or of an operator in a browser. */
+  async function beginSession(page: Page, path: string, key: string, data?: object): Promise<void> {
+    const headers = { authorization: `Bearer ${key}` };
+    const session = await page.request.post(gateway.url + path, { headers, ...(data && { data }) });
+    expect(session.status()).toBe(201);
+  }
+
   /** Opens a page, as a caller and, if it is one of operators, as an operator. */
-  async function openPath(path: string) {
-    const { page, problems } = await (path === 'sign-in' ? open() : openAs());
-    if (path.startsWith('operator')) {
-      const authorization = `Bearer ${gateway.config.ADMIN_API_KEY}`;
-      const session = await page.request.post(`${gateway.url}/api/admin/v1/session`, {
-        data: { actor: 'Olga' },
-        headers: { authorization },
-      });
-      expect(session.status()).toBe(201);
-    }
+  async function openAsItsUser(path: string) {
     const place = path.replaceAll(/:(\w+)/g, (_, name: string) => ids[name] ?? '');
-    await page.goto(`${gateway.url}/console/${place}`);
+    const { page, problems } = await openPath(place, async (opened) => {
+      if (path === 'sign-in') return;
+      await beginSession(opened, '/api/v1/session', gateway.caller.key);
+      if (!path.startsWith('operator')) return;
+      const { ADMIN_API_KEY } = gateway.config;
+      await beginSession(opened, '/api/admin/v1/session', ADMIN_API_KEY, { actor: 'Olga' });
+    });
     await page.getByRole('heading', { level: 1 }).waitFor();
     await page.locator('.skeleton').first().waitFor({ state: 'detached' });
     return { page, problems };
@@ -89,7 +93,7 @@ describeInBrowser('the pages of the console', () => {
 
   /** Expects that a page fits in all widths, and that axe finds nothing in both themes. */
   async function expectLayout(path: string): Promise<void> {
-    const { page, problems } = await openPath(path);
+    const { page, problems } = await openAsItsUser(path);
     expect(await page.title()).toMatch(/^\w.* · Studio Gateway$/);
     for (const width of widths) {
       await page.setViewportSize({ width, height: 900 });
@@ -174,7 +178,7 @@ describeInBrowser('the pages of the console', () => {
   type Journey = [string, string, [Role, string | RegExp, string][], string | RegExp];
 
   async function runByKeyboard([, path, steps, shown]: Journey): Promise<void> {
-    const { page, problems } = await openPath(path);
+    const { page, problems } = await openAsItsUser(path);
     for (const [role, name, keys] of steps) {
       await reach(page, role, name);
       if (['Enter', 'Space'].includes(keys)) await page.keyboard.press(keys);

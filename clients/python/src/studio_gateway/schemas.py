@@ -705,6 +705,7 @@ class BulkJob(TypedDict):
     recipe: str | None
     createdAt: str
     completedAt: str | None
+    expiresAt: str | None
     requestId: str
     statusUrl: str
     itemsUrl: str
@@ -857,6 +858,24 @@ class OpenAIVideo(TypedDict):
     size: str | None
     error: OpenAIVideoError | None
     remixed_from_video_id: None
+
+
+class BatchErrorsDatum(TypedDict):
+    code: str
+    line: int | None
+    message: str
+    param: str | None
+
+
+class BatchErrors(TypedDict):
+    object: Literal['list']
+    data: list[BatchErrorsDatum]
+
+
+class BatchRequestCounts(TypedDict):
+    total: int
+    completed: int
+    failed: int
 
 
 class UploadUrl(TypedDict):
@@ -3873,6 +3892,22 @@ class ListVideosAnswer(TypedDict):
     has_more: bool
 
 
+class DeleteOpenAIFileAnswer(TypedDict):
+    id: str
+    object: Literal['file']
+    deleted: Literal[True]
+
+
+class CreateBatchRequest(TypedDict):
+    input_file_id: str
+    endpoint: Literal['/v1/chat/completions', '/v1/responses', '/v1/embeddings']
+    completion_window: Literal['24h']
+    metadata: NotRequired[dict[str, str] | None]
+    maxCredits: NotRequired[float]
+    endUser: NotRequired[str | None]
+    output_expires_after: NotRequired[None]
+
+
 class GetWebhookSecretAnswerReplacedItem(RotateWebhookEndpointSecretAnswerReplacedItem):
     pass
 
@@ -4547,6 +4582,39 @@ class Webhook(TypedDict):
     deliveries: list[WebhookDelivery]
 
 
+class OpenAIFile(TypedDict):
+    id: str
+    object: Literal['file']
+    bytes: int
+    created_at: int
+    filename: str
+    purpose: Literal['batch', 'batch_output']
+    status: Literal['processed']
+
+
+class Batch(TypedDict):
+    id: str
+    object: Literal['batch']
+    endpoint: Literal['/v1/chat/completions', '/v1/responses', '/v1/embeddings']
+    errors: BatchErrors | None
+    input_file_id: str
+    completion_window: Literal['24h']
+    status: Literal['failed', 'in_progress', 'finalizing', 'completed', 'expired', 'cancelling', 'cancelled']
+    output_file_id: str | None
+    error_file_id: str | None
+    created_at: int
+    in_progress_at: int | None
+    expires_at: int | None
+    finalizing_at: int | None
+    completed_at: int | None
+    failed_at: int | None
+    expired_at: int | None
+    cancelling_at: int | None
+    cancelled_at: int | None
+    request_counts: BatchRequestCounts
+    metadata: dict[str, str] | None
+
+
 class UsageEvent(TypedDict):
     id: str
     organizationId: str
@@ -4755,6 +4823,22 @@ class DecideBulkItemsAnswer(TypedDict):
 class GetJobWebhookAnswer(TypedDict):
     success: Literal[True]
     data: Webhook
+
+
+class ListOpenAIFilesAnswer(TypedDict):
+    object: Literal['list']
+    data: list[OpenAIFile]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
+
+
+class ListBatchesAnswer(TypedDict):
+    object: Literal['list']
+    data: list[Batch]
+    first_id: str | None
+    last_id: str | None
+    has_more: bool
 
 
 class DeleteJobMediaAnswer(GetJobAnswer):

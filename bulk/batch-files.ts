@@ -1,0 +1,172 @@
+/**
+ * Files of OpenAI's API: input files of batches, which are uploads, and output and error files of batches that have
+ * ended. Those two are not stored: each read makes them from the items of the bulk job (docs/decisions/0021-batches.md).
+ */
+import { sql, type FragmentSqlToken } from 'slonik';
+import { z } from 'zod';
+import { formatOpenaiError, getStatus } from '../domain/error-bodies.ts';
+import { errorTable, GatewayError } from '../domain/errors.ts';
+import { keysOf } from '../domain/json.ts';
+import { command, type DatabasePool } from '../platform/database.ts';
+import { linesContentType } from '../storage/storage.ts';
+import type { BulkItemRecord, BulkReads, BulkRecord } from './bulk-reads.ts';
+
+const fileRow = z.object({
+  id: z.string(),
+  kind: z.enum(['input', 'output', 'errors']),
+  /** Batch of an output or error file; null for an input file. */
+  bulkId: z.string().nullable(),
+  /** Key of the object; null for an output or error file. */
+  storageKey: z.string().nullable(),
+  /** Size in bytes; null for a file that was not measured yet. */
+  bytes: z.number().nullable(),
+  filename: z.string().nullable(),
+  created_at: z.number(),
+});
+export type BatchFile = z.infer<typeof fileRow>;
+
+/** Returns the id of a file of a batch. */
+export const toFileId = (bulkId: string, kind: BulkRecord['files'][number]): string =>
+  `file_${kind}_${bulkId.slice('bulk_'.length)}`;
+
+/** Pattern of the ids of all files. */
+export const fileIdPattern = /^file_(?:(?:output|errors)_)?[0-9a-f]{32}$/;
+
+/** Query of all files of an organization. The id of a file of a batch is that of `toFileId`. */
+const selectFiles = (organizationId: string): FragmentSqlToken => sql.fragment`
+  SELECT u.id, 'input' AS kind, NULL AS "bulkId", u.storage_key AS "storageKey", u.size_bytes AS bytes, u.filename, u.created_at
+  FROM upload u WHERE u.organization_id = ${organizationId} AND u.content_type = ${linesContentType}
+    AND u.completed_at IS NOT NULL AND u.deleted_at IS NULL
+  UNION ALL SELECT 'file_' || k.kind || '_' || substr(b.id, 6), k.kind, b.id, NULL, (b.batch->'sizes'->>k.kind)::bigint,
+    b.id || '_' || k.kind || '.jsonl', b.completed_at
+  FROM bulk b, unnest(bulk_files(b)) AS k(kind) WHERE b.organization_id = ${organizationId} AND b.batch IS NOT NULL`;
+
+/** Page of files, and their order by time. */
+interface FileListing {
+  isInput: boolean | undefined;
+  after: string | undefined;
+  order: 'asc' | 'desc';
+  limit: number;
+}
+
+/** Formats the line of an item that has ended. */
+function formatLine(item: BulkItemRecord, bulk: BulkRecord): string {
+  const requestId = item.job_id ?? bulk.requestId;
+  const id = `batch_req_${bulk.id.slice('bulk_'.length)}_${item.index}`;
+  const line = { id, custom_id: item.item_id };
+  if (item.state === 'canceled') {
+    const code = bulk.stopReason === 'EXPIRED' ? 'batch_expired' : 'batch_cancelled';
+    const error = { code, message: item.error?.message ?? '' };
+    return `${JSON.stringify({ ...line, response: null, error })}\n`;
+  }
+  const code =
+    keysOf(errorTable).find((one) => one === item.error?.code) ?? 'Internal server error';
+  const status = item.answer === null ? getStatus(code, 'openai') : 200;
+  const body = item.answer ?? JSON.stringify(formatFailure(code, item, requestId));
+  // The answer is inserted as text, because its numbers keep their digits.
+  const response = `{"status_code":${status},"request_id":${JSON.stringify(requestId)},"body":${body}}`;
+  return `${JSON.stringify(line).slice(0, -1)},"response":${response},"error":null}\n`;
+}
+
+/** Formats the error of an item as the body that its endpoint would send. */
+function formatFailure(
+  code: GatewayError['code'],
+  { error }: BulkItemRecord,
+  requestId: string,
+): object {
+  const { message = errorTable[code].message, param: path } = error ?? {};
+  const details = path === undefined ? {} : { details: [{ path, message }] };
+  return formatOpenaiError(new GatewayError(code, message, details), requestId);
+}
+
+/** Waits for a turn of the organization, and returns the function that ends it. */
+type TakeTurn = () => Promise<() => void>;
+
+/** Yields the lines of a file of a batch in portions, each in a turn. */
+async function* readLines(
+  bulkReads: BulkReads,
+  { bulk, kind }: { bulk: BulkRecord; kind: BulkRecord['files'][number] },
+  takeTurn: TakeTurn,
+): AsyncGenerator<string> {
+  const portions = bulkReads.endedItems(bulk, kind === 'output');
+  for (;;) {
+    const endTurn = await takeTurn();
+    let text: string;
+    try {
+      const portion = await portions.next();
+      if (portion.done) return;
+      // The answers may be deleted during the read.
+      const items = portion.value.filter(({ item }) => kind === 'errors' || item.answer !== null);
+      text = items.map(({ item }) => formatLine(item, bulk)).join('');
+    } finally {
+      endTurn();
+    }
+    yield text;
+  }
+}
+
+/** Creates the functions that read and delete files. */
+export function createBatchFiles(pool: DatabasePool, bulkReads: BulkReads) {
+  async function findBulk(organizationId: string, { bulkId }: BatchFile): Promise<BulkRecord> {
+    const bulk = await bulkReads.read(organizationId, bulkId ?? '');
+    if (!bulk) throw new GatewayError('NOT_FOUND', 'No such file.');
+    return bulk;
+  }
+
+  return {
+    /** Finds a file; null if the organization has none with this id, or it was deleted. */
+    find: (organizationId: string, id: string): Promise<BatchFile | null> =>
+      pool.maybeOne(
+        sql.type(fileRow)`SELECT * FROM (${selectFiles(organizationId)}) AS f WHERE f.id = ${id}`,
+      ),
+    /** Lists files by time, from behind the file `after`. */
+    list(
+      organizationId: string,
+      { isInput, after, order, limit }: FileListing,
+    ): Promise<readonly BatchFile[]> {
+      const files = selectFiles(organizationId);
+      const [direction, behind] =
+        order === 'asc'
+          ? [sql.fragment`ASC`, sql.fragment`>`]
+          : [sql.fragment`DESC`, sql.fragment`<`];
+      const conditions = [sql.fragment`true`];
+      if (isInput !== undefined) conditions.push(sql.fragment`(f.kind = 'input') = ${isInput}`);
+      if (after !== undefined) {
+        conditions.push(sql.fragment`(f.created_at, f.id) ${behind}
+          (SELECT a.created_at, a.id FROM (${files}) AS a WHERE a.id = ${after})`);
+      }
+      return pool.any(sql.type(fileRow)`SELECT * FROM (${files}) AS f
+        WHERE ${sql.join(conditions, sql.fragment` AND `)}
+        ORDER BY f.created_at ${direction}, f.id ${direction} LIMIT ${limit}`);
+    },
+    /** Yields the lines of an output or error file in portions. @throws GatewayError NOT_FOUND */
+    async *read(
+      organizationId: string,
+      file: BatchFile,
+      takeTurn: TakeTurn,
+    ): AsyncGenerator<string> {
+      const kind = file.kind === 'errors' ? 'errors' : 'output';
+      const bulk = await findBulk(organizationId, file);
+      yield* readLines(bulkReads, { bulk, kind }, takeTurn);
+    },
+    /** Returns the size of a file in bytes. The files of a batch are measured once after its end. */
+    async measure(organizationId: string, file: BatchFile, takeTurn: TakeTurn): Promise<number> {
+      if (file.bytes !== null) return file.bytes;
+      const bulk = await findBulk(organizationId, file);
+      const sizes = { output: 0, errors: 0 };
+      for (const kind of keysOf(sizes)) {
+        for await (const text of readLines(bulkReads, { bulk, kind }, takeTurn))
+          sizes[kind] += Buffer.byteLength(text);
+      }
+      // A batch that was continued meanwhile gets other files.
+      await pool.query(command`UPDATE bulk SET batch = batch || ${sql.jsonb({ sizes })}
+        WHERE id = ${bulk.id} AND completed_at IS NOT NULL AND last_end = ${bulk.lastEnd}`);
+      return file.kind === 'errors' ? sizes.errors : sizes.output;
+    },
+    /** Deletes an output or error file, and the answers in it. */
+    async delete({ bulkId, kind }: BatchFile): Promise<void> {
+      await pool.query(command`SELECT bulk_delete_file(${bulkId}, ${kind})`);
+    },
+  };
+}
+export type BatchFiles = ReturnType<typeof createBatchFiles>;
