@@ -179,7 +179,7 @@ async function reserve(ledger: ChatLedger, reservation: ChatReserve): Promise<nu
 }
 
 function buildReservation(
-  { organizationId, keyId, models: [first], stream, requestId, metadata, body }: ChatOrder,
+  { organizationId, keyId, tokenId, models: [first], stream, requestId, metadata, body }: ChatOrder,
   { id, claim, ttlMs }: ChatIdentity & { ttlMs: number },
   { amounts, priceRows }: CandidatesDraft,
 ): ChatReserve {
@@ -193,6 +193,7 @@ function buildReservation(
     ...(claim && { claim: { key: claim.key, holder: claim.holder } }),
     chat: {
       keyId,
+      ...(tokenId !== undefined && { tokenId }),
       model,
       provider,
       streamed: stream,

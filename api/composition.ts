@@ -27,6 +27,7 @@ import { createRequestShares } from './middleware/request-shares.ts';
 import { createClaims } from '../ledger/claims.ts';
 import { createAccess } from '../identity/access.ts';
 import { createKeys } from '../identity/keys.ts';
+import { createBrowserTokens } from '../identity/browser-tokens.ts';
 import { createEndUserLimits } from '../ledger/end-user-limits.ts';
 import { createOperatorFinder } from '../identity/operators.ts';
 import { createKeySessions, createSessions } from '../identity/sessions.ts';
@@ -110,6 +111,7 @@ export function compose(deps: AppDeps) {
     }),
     keys: createKeys(pool, config.KEY_PEPPER),
     endUserLimits: createEndUserLimits(pool),
+    browserTokens: createBrowserTokens(pool),
     listPrices: createPriceLists(config.USD_PER_CREDIT),
     recipes: createRecipes(pool),
     usageReads: createUsageReads(pool),

@@ -65,6 +65,8 @@ export interface ChatReserve extends ReserveAmounts {
   claim?: ChatClaim;
   chat: {
     keyId: string;
+    /** Browser token of the request; absent if it had an API key. */
+    tokenId?: string;
     model: string;
     provider: string;
     streamed: boolean;

@@ -18,6 +18,8 @@ import { describeLongPrompt } from './upstream-failures.ts';
 export interface ChatOrder {
   organizationId: string;
   keyId: string;
+  /** Browser token of the request; undefined if it had an API key. */
+  tokenId?: string | undefined;
   requestId: string;
   /** Models in the order in which they are called. */
   models: readonly [PricedModel, ...PricedModel[]];
@@ -126,7 +128,7 @@ export async function buildOrder(chat: IncomingChat, services: Services): Promis
  * @throws GatewayError INVALID_INPUT_URL if a file is not a picture of this organization
  */
 export async function completeOrder(
-  chat: IncomingChat<Pick<Caller, 'organizationId' | 'keyId'>>,
+  chat: IncomingChat<Pick<Caller, 'organizationId' | 'keyId' | 'token'>>,
   models: ChatOrder['models'],
   services: Pick<Services, 'inputs' | 'storage'>,
 ): Promise<ChatOrder> {
@@ -134,5 +136,6 @@ export async function completeOrder(
   const { organizationId, keyId } = caller;
   const request = await signUploads(chat, services);
   const body = { ...request.body, messages: joinResults(request.body.messages) };
-  return { ...request, body, organizationId, keyId, requestId, models };
+  const tokenId = caller.token?.tokenId;
+  return { ...request, body, organizationId, keyId, tokenId, requestId, models };
 }

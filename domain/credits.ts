@@ -31,7 +31,8 @@ export const formatCredits = (micro: number): string => `${creditsFromMicro(micr
 export interface CreditsBlock {
   used: number;
   cost: number;
-  remaining: number;
+  /** Null for a browser token. */
+  remaining: number | null;
 }
 
 /** Schema of a balance in micro-credits; `available` is `posted` minus `reserved`. */
@@ -66,8 +67,9 @@ export const keyLimitExceeded = keyBudget.extend({
   required: z.number(),
 });
 
-/** Schemas of the rejections of a reservation for an end user, which has limits of its own. */
+/** Schemas of the rejections of a reservation for an end user, which has limits of its own, as its browser tokens have. */
 export const endUserRejections = [
+  keyBudget.extend({ verdict: z.literal('token_limit_exceeded'), required: z.number() }),
   keyBudget.extend({ verdict: z.literal('end_user_limit_exceeded'), required: z.number() }),
   z.object({ verdict: z.literal('end_user_suspended'), required: z.number() }),
   z.object({

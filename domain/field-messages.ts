@@ -5,7 +5,7 @@
 
 const shownCharactersMax = 40;
 /** Pattern of the prefixes of API keys and secrets of this gateway and of other services. */
-const secretPattern = /gk_(?:live|oper)_|\bsk-|\bwhsec_|\bbearer\s/i;
+const secretPattern = /gk_(?:live|oper|user)_|\bsk-|\bwhsec_|\bbearer\s/i;
 const urlPattern = /^[a-z][\w+.-]*:/i;
 
 /** Formats a received value: shortens it, and removes secrets and a URL's query and credentials. */

@@ -10,6 +10,7 @@ const prefixes = {
   organization: 'org',
   user: 'usr',
   key: 'key',
+  browserToken: 'tok',
   request: 'req',
   rejectedRequest: 'rej',
   upload: 'file',

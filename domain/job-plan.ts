@@ -214,6 +214,8 @@ export interface JobPlan {
   jobId: string;
   organizationId: string;
   keyId: string;
+  /** Browser token of the request; absent if it had an API key. The ledger reads it (end-user-limits.sql). */
+  tokenId?: string;
   requestId: string;
   /** Temporal workflow type, e.g. `imageGenerate`. */
   type: string;

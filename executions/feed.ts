@@ -19,6 +19,8 @@ export interface FollowedKind<Row extends { id: string }> extends AwaitedKind<Ro
   readMany: (organizationId: string, ids: readonly string[]) => Promise<readonly Row[]>;
   /** Returns a text that changes with the state that readers see. */
   fingerprint: (row: Row) => string;
+  /** Returns the end user of an execution, whose browser tokens may follow it. Absent: none may. */
+  endUserOf?: (row: Row) => string | null;
   /** Renders a row as the resource that readers receive. */
   show: (row: Row) => object | Promise<object>;
 }
@@ -27,6 +29,8 @@ export interface FollowedKind<Row extends { id: string }> extends AwaitedKind<Ro
 interface Reader {
   organizationId: string;
   keyId: string;
+  /** Browser token of the reader, which receives only the executions of its end user. */
+  token: { tokenId: string; endUser: string } | null | undefined;
   /** Id of the reader's console session. Undefined if the reader authenticated with a key. */
   sessionId: string | undefined;
   /** Id of the only execution that the reader receives. Null: all executions of the organization. */
@@ -198,6 +202,7 @@ async function sendTo<Row extends { id: string }>(
   const event = Buffer.from(formatEvent(await kind.show(row), kind.event));
   for (const reader of receivers) {
     if (reader.id !== null && reader.id !== row.id) continue;
+    if (reader.token && reader.token.endUser !== kind.endUserOf?.(row)) continue;
     // The stream may have ended while the execution was rendered.
     if (!reader.events.writableEnded) reader.events.write(event);
     if (reader.id !== null && kind.isEnded(row)) readers.disconnect(reader);
@@ -220,18 +225,23 @@ function listIdsToRead({ readers, changedIds, fingerprints }: Topic): string[] {
 const idRow = z.object({ id: z.string() });
 
 /**
- * Lists the readers whose key was revoked or has expired, whose organization is suspended, or whose
+ * Lists the readers whose key or browser token was revoked or has expired, whose organization is suspended, or whose
  * console session has ended.
  */
 async function listInvalid(pool: DatabasePool, readers: readonly Reader[]): Promise<Reader[]> {
-  const listAccessIds = ({ keyId, sessionId }: Reader): string[] =>
-    sessionId === undefined ? [keyId] : [keyId, sessionId];
+  const listAccessIds = ({ keyId, sessionId, token }: Reader): string[] => [
+    keyId,
+    ...(sessionId === undefined ? [] : [sessionId]),
+    ...(token ? [token.tokenId] : []),
+  ];
   const ids = sql.array([...new Set(readers.flatMap(listAccessIds))], 'text');
   const live = new Set(
     await pool.anyFirst(sql.type(idRow)`
       SELECT k.id FROM api_key k JOIN organization o ON o.id = k.organization_id
       WHERE k.id = ANY(${ids}) AND k.revoked_at IS NULL AND o.status = 'active'
         AND (k.expires_at IS NULL OR k.expires_at > clock_timestamp())
+      UNION ALL SELECT id FROM browser_token
+      WHERE id = ANY(${ids}) AND revoked_at IS NULL AND expires_at > clock_timestamp()
       UNION ALL SELECT id FROM console_session
       WHERE id = ANY(${ids}) AND expires_at > clock_timestamp()`),
   );

@@ -12,10 +12,12 @@ import { command, type DatabasePool } from '../platform/database.ts';
 import type { Metrics } from '../platform/metrics.ts';
 
 const apiKeyPrefix = 'gk_live_';
-/** Prefix of operators' keys. It has the same length as `apiKeyPrefix`. */
+/** Prefix of browser tokens. All prefixes have the same length. */
+export const browserTokenPrefix = 'gk_user_';
+/** Prefix of operators' keys. */
 export const operatorKeyPrefix = 'gk_oper_';
 const alphabet = '0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz';
-const keyPattern = /^(gk_(?:live|oper)_)([0-9A-Za-z]{43})([0-9A-Za-z]{6})$/;
+const keyPattern = /^(gk_(?:live|oper|user)_)([0-9A-Za-z]{43})([0-9A-Za-z]{6})$/;
 
 function encodeBase62(value: bigint, length: number): string {
   let remaining = value;
@@ -112,6 +114,10 @@ const ownerSchema = z.object({
   /** Ids of the models that the key may use. Null if it may use all models. */
   allowedModels: z.array(z.string()).nullable(),
   organizationStatus: organizationStatusSchema,
+  /**
+   * Browser token of the request, whose maker is the key `keyId`, with its end user. Absent for an API key.
+   */
+  token: z.object({ tokenId: z.string(), endUser: z.string() }).nullish(),
 });
 /** Caller with its rate-limit windows, and the time of the database's clock. */
 export interface Caller extends z.infer<typeof ownerSchema> {
@@ -143,6 +149,9 @@ const admissionSchema = z.object({
       position: z.number(),
       bucket: z.enum(buckets),
       windowOwner: z.string(),
+      /** Owners of the other windows of a browser token; those of a key are its user and organization. */
+      userWindow: z.string().optional(),
+      organizationWindow: z.string().optional(),
       keyLimit: z.number(),
       userLimit: z.number(),
       organizationLimit: z.number(),
@@ -175,7 +184,8 @@ function numberRequests(
   const numberOne = (position: number): Caller | null => {
     const sent = owners.get(position);
     if (!sent) return null;
-    const { bucket, windowOwner, keyLimit, userLimit, organizationLimit, ...owner } = sent;
+    const { bucket, windowOwner, userWindow, organizationWindow, ...limited } = sent;
+    const { keyLimit, userLimit, organizationLimit, ...owner } = limited;
     const take = (ownerId: string, limit: number, isCounted: boolean): RateWindow => {
       const state = states.get(`${ownerId} ${bucket}`);
       assert(state, `the request is not counted in the window of ${ownerId}`);
@@ -186,13 +196,39 @@ function numberRequests(
     const key = take(windowOwner, keyLimit, true);
     // The windows of the user and the organization count what the limit of the key lets pass.
     const passes = key.hits <= keyLimit;
-    const user = take(owner.userId, userLimit, passes);
-    const organization = take(owner.organizationId, organizationLimit, passes);
+    const user = take(userWindow ?? owner.userId, userLimit, passes);
+    const organizationOwner = organizationWindow ?? owner.organizationId;
+    const organization = take(organizationOwner, organizationLimit, passes);
     return { ...owner, windows: { key, user, organization }, nowMs };
   };
   // A window has counted all requests, so the last request has the number in it.
   return positions.toReversed().map(numberOne).toReversed();
 }
+
+/** Counts the requests of a batch by key and bucket. `positions` has the position of each request's key, from 1. */
+function groupByKey(requests: readonly Omit<KeyRequests, 'count'>[]) {
+  const groups = new Map<string, KeyRequests & { position: number }>();
+  const positions = requests.map(({ mac, bucket }) => {
+    const name = `${mac} ${bucket}`;
+    const sent = groups.get(name) ?? { mac, bucket, count: 0, position: groups.size + 1 };
+    sent.count += 1;
+    groups.set(name, sent);
+    return sent.position;
+  });
+  return { positions, sent: [...groups.values()] };
+}
+
+/** Creates the function that admits a request together with others that arrive at the same time. */
+const createAdmissionQueue = (
+  observed: { name: string; metrics: Metrics | undefined },
+  admit: (groups: ReturnType<typeof groupByKey>) => Promise<(Caller | null)[]>,
+) =>
+  createBatcher<Omit<KeyRequests, 'count'>, Caller | null>({
+    ...observed,
+    sizeMax: 200,
+    parallelMax: 2,
+    run: (requests) => admit(groupByKey(requests)),
+  });
 
 export type Access = ReturnType<typeof createAccess>;
 
@@ -213,6 +249,12 @@ interface RateState {
   remaining: number;
   resetAtMs: number;
 }
+
+const toRate = ({ hits, limit, resetAtMs }: RateWindow): RateState => ({
+  limit,
+  remaining: limit - hits,
+  resetAtMs,
+});
 
 /** Maximum number of API keys of one user (spec §8), and of the limits that they have together. */
 export const keysPerUserMax = 10;
@@ -242,36 +284,34 @@ export function createAccess(pool: DatabasePool, config: AccessConfig, metrics?:
       SELECT admit_requests(${sql.array(macs, 'bytea')}, ${sql.array(bucketNames, 'text')},
         ${sql.array(limits, 'int4')}, ${sql.jsonb(defaults)}, ${sql.array(counts, 'int4')}) AS admission`);
   };
-  const enqueue = createBatcher<Omit<KeyRequests, 'count'>, Caller | null>({
-    name: 'access',
-    metrics,
-    sizeMax: 200,
-    parallelMax: 2,
-    async run(requests) {
-      const sentKeys = new Map<string, KeyRequests & { position: number }>();
-      const positions = requests.map(({ mac, bucket }) => {
-        const name = `${mac} ${bucket}`;
-        const sent = sentKeys.get(name) ?? { mac, bucket, count: 0, position: sentKeys.size + 1 };
-        sent.count += 1;
-        sentKeys.set(name, sent);
-        return sent.position;
-      });
-      return numberRequests(positions, await admit([...sentKeys.values()]));
-    },
+  const admitToken = ({ mac, bucket, count }: KeyRequests): Promise<Admission> =>
+    pool.oneFirst(sql.type(admissionRow)`
+      SELECT admit_token(${sql.binary(Buffer.from(mac, 'hex'))}, ${bucket}, ${bucketDefaults[bucket]},
+        ${sql.jsonb(defaults)}, ${count}) AS admission`);
+  const enqueue = createAdmissionQueue({ name: 'access', metrics }, async ({ positions, sent }) =>
+    numberRequests(positions, await admit(sent)),
+  );
+  // Tokens are admitted one by one, which needs no locks in the order of all of them.
+  const enqueueToken = createAdmissionQueue({ name: 'tokens', metrics }, async (groups) => {
+    const callers: (Caller | null)[][] = [];
+    for (const one of groups.sent)
+      callers.push(numberRequests(Array<number>(one.count).fill(1), await admitToken(one)));
+    return groups.positions.map((position) => callers[position - 1]?.shift() ?? null);
   });
   const admitMac = (mac: string, bucket: RateBucket): Promise<Caller | null> =>
     enqueue({ mac, bucket });
   return {
     /** Returns the state of the window that limits a caller most; a key's own if they are equal. */
     findRate({ windows }: Caller): RateState {
-      const states = windowOwners.map((owner) => {
-        const { hits, limit, resetAtMs } = windows[owner];
-        return { limit, remaining: limit - hits, resetAtMs };
-      });
+      const states = windowOwners.map((owner) => toRate(windows[owner]));
       return states.reduce((least, state) => (state.remaining < least.remaining ? state : least));
     },
+    /** Returns the state of the window of the key, or of the end user of a browser token. */
+    findOwnRate: ({ windows }: Caller): RateState => toRate(windows.key),
     /** Admits a request. Returns null for an invalid key, whose requests are not counted. */
     async admit(key: string, bucket: RateBucket): Promise<Caller | null> {
+      if (isApiKey(key, browserTokenPrefix))
+        return enqueueToken({ mac: calculateKeyMac(key, pepper), bucket });
       if (!isApiKey(key)) return null;
       const mac = calculateKeyMac(key, pepper);
       const caller = await admitMac(mac, bucket);

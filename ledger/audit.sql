@@ -213,6 +213,11 @@ RETURNS TABLE (finding text, organization_id text, subject text) LANGUAGE sql ST
         WHERE r.kind = 'studio' AND r.organization_id = a.organization_id
           AND r.window_started_at = a.window_started_at), 0)
   UNION ALL
+  SELECT 'the spending of a browser token differs from its reservations', t.organization_id, t.id FROM browser_token t
+    WHERE (account_ids IS NULL OR t.organization_id = ANY (account_ids)) AND t.spent_micro <> (
+      SELECT coalesce(sum(CASE state WHEN 'reserved' THEN amount ELSE coalesce(charged, 0) END), 0)
+        FROM reservation r WHERE r.token_id = t.id)
+  UNION ALL
   SELECT 'the spending of a budget differs from its reservations and charges', NULL, b.budget_id || ' ' || b.day
     FROM budget_spend b
     WHERE account_ids IS NULL AND b.spent <> 0 AND NOT EXISTS (SELECT FROM api_key k WHERE k.id = b.budget_id)

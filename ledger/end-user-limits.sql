@@ -15,6 +15,17 @@ CREATE FUNCTION further_budgets(organization text, end_user text) RETURNS text[]
 CREATE FUNCTION end_user_of(operation jsonb) RETURNS text LANGUAGE sql IMMUTABLE RETURN
   coalesce(operation #>> '{job,metadata,$endUser}', operation #>> '{chat,metadata,$endUser}');
 
+-- Returns the browser token of a ledger operation that reserves; null if its request had an API key.
+CREATE FUNCTION token_of(operation jsonb) RETURNS text LANGUAGE sql IMMUTABLE RETURN
+  coalesce(operation #>> '{job,plan,tokenId}', operation #>> '{chat,tokenId}');
+
+-- Returns the budget of a browser token as a list; null if it has none. It is read for each operation, because
+-- earlier ones of the batch have changed it. A token whose row was deleted may spend nothing.
+CREATE FUNCTION token_budget(token text) RETURNS jsonb LANGUAGE sql AS $$
+  SELECT CASE WHEN t.id IS NULL OR t.max_micro IS NOT NULL THEN jsonb_build_array(jsonb_build_object(
+      'limit', coalesce(t.max_micro, 0), 'per', 'total', 'used', coalesce(t.spent_micro, 0), 'resetsAtMs', NULL, 'verdict', 'token_limit_exceeded')) END
+    FROM (SELECT) AS one LEFT JOIN browser_token t ON t.id = token $$;
+
 -- Returns the limits of an end user: its own, or those of all end users without a row.
 CREATE FUNCTION limits_of_end_user(organization text, end_user text) RETURNS end_user LANGUAGE sql STABLE AS $$
   SELECT u FROM end_user u WHERE u.organization_id = organization AND u.id IN (end_user, '*')

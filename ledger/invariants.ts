@@ -28,6 +28,7 @@ export const invariantNames: readonly string[] = [
   'a job that was not charged has artifacts',
   'the outputs of a job differ from its artifacts',
   'the spending of a budget differs from its reservations and charges',
+  'the spending of a browser token differs from its reservations',
   'the sums of a closed day differ from its jobs and chats',
   'the sums of archived jobs and chats differ from the archive',
   'the sums of booked days differ from the ledger entries',

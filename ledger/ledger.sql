@@ -15,7 +15,7 @@ DECLARE
   accounts account[]; a account; account_index integer := 0; o record; d record;
   reservations reservation[]; entries ledger_entry[]; spends budget_spend[];
   budgets jsonb; reached_jobs jsonb; end_user_id text; end_user_limits end_user; further text[]; refusal jsonb;
-  state jsonb; one_spend budget_spend; further_budget text;
+  state jsonb; one_spend budget_spend; further_budget text; token text;
 BEGIN
   -- If an account is still locked by another transaction after this timeout, the batch fails with
   -- lock_not_available, and nothing is written.
@@ -50,13 +50,15 @@ BEGIN
     budgets := CASE WHEN (o.limited_key).limit_micro IS NOT NULL
       THEN jsonb_build_array(key_budget_state(o.limited_key, spends)) END;
     end_user_id := CASE WHEN o.verb = 'reserve' THEN end_user_of(o.operation) END;
-    further := NULL; refusal := NULL; state := NULL;
+    further := NULL; refusal := NULL; state := NULL; token := NULL;
     IF end_user_id IS NOT NULL THEN
       further := further_budgets(o.organization, end_user_id);
       end_user_limits := limits_of_end_user(o.organization, end_user_id);
       state := end_user_budget_state(end_user_limits, further[1], spends);
       IF state IS NOT NULL THEN budgets := coalesce(budgets, '[]') || state; END IF;
       refusal := refuse_end_user(end_user_limits, further[1], o.operation, (o.found).id IS NOT NULL);
+      token := token_of(o.operation);
+      IF token IS NOT NULL THEN budgets := coalesce(budgets, '[]') || coalesce(token_budget(token), '[]'); END IF;
     END IF;
     reached_jobs := CASE WHEN o.verb = 'reserve' AND (o.operation->>'kind' = 'studio' OR o.operation ? 'job')
         AND coalesce(a.jobs_max, (o.limited_key).jobs_max) IS NOT NULL
@@ -76,7 +78,11 @@ BEGIN
       entries := entries || ROW(o.organization, a.sequence + 1, d.key, d.kind, (d.r).id,
         (d.a).posted - a.posted, (d.a).reserved - a.reserved, (d.a).posted, (d.a).reserved,
         o.operation->>'actor', o.operation->>'reason', clock_timestamp(), (d.r).price_rows)::ledger_entry;
-      IF o.verb = 'reserve' THEN d.r.budget_id := o.budget_id; d.r.further_budgets := further; END IF;
+      IF o.verb = 'reserve' THEN d.r.budget_id := o.budget_id; d.r.further_budgets := further; d.r.token_id := token; END IF;
+      IF (d.r).token_id IS NOT NULL AND d.kind <> 'refund' THEN
+        UPDATE browser_token SET spent_micro = spent_micro + (d.a).reserved - a.reserved - ((d.a).posted - a.posted)
+          WHERE id = (d.r).token_id;
+      END IF;
       IF (d.r).budget_id IS NOT NULL AND d.kind <> 'refund' THEN
         one_spend := ROW((d.r).budget_id, ((d.r).created_at AT TIME ZONE 'UTC')::date,
           (d.a).reserved - a.reserved - ((d.a).posted - a.posted))::budget_spend;

@@ -80,9 +80,10 @@ export function throwRejection(rejection: Rejection): never {
       throw new GatewayError('INSUFFICIENT_CREDITS', undefined, { body });
     }
     case 'key_limit_exceeded':
+    case 'token_limit_exceeded':
     case 'end_user_limit_exceeded': {
       const { limit: limitMicro, per, used: usedMicro, resetsAtMs } = rejection;
-      const isKey = rejection.verdict === 'key_limit_exceeded';
+      const isKey = rejection.verdict !== 'end_user_limit_exceeded';
       const message =
         limitMicro === 0
           ? `The budget of this ${isKey ? 'key' : 'end user'} is zero: it may not spend any credits.`

@@ -10,6 +10,7 @@ import { forEachIsolated, type IsolationReport } from '../platform/background.ts
 import type { Logger } from '../platform/logger.ts';
 import { afterCursor, listedTimes, buildPage } from '../platform/record-lists.ts';
 import type { NamedFile } from './file-names.ts';
+import { listsArtifact, seesUpload, type FileReader } from './file-readers.ts';
 import { contentTypeOf, type Storage } from './storage.ts';
 
 /** Stored file. Its time of creation is given in Unix milliseconds and in microseconds. */
@@ -60,15 +61,19 @@ const artifactRow = z.object({ id: z.string() });
 const removeCountMax = 200;
 
 const queriesByKind = {
-  artifact: sql.fragment`SELECT 'artifact' AS kind, NULL AS "fileId", x.job_id AS "jobId", x.storage_key,
+  artifact: (
+    reader: FileReader,
+  ) => sql.fragment`SELECT 'artifact' AS kind, NULL AS "fileId", x.job_id AS "jobId", x.storage_key,
     x.content_type, x.size_bytes, NULL AS filename, NULL AS "convertedFrom",
     (SELECT j.request FROM job j WHERE j.id = x.job_id) AS request, x.content_credentials,
-    true AS complete, x.created_at FROM artifact x`,
-  upload: sql.fragment`SELECT 'upload' AS kind, x.id AS "fileId", NULL AS "jobId", x.storage_key,
+    true AS complete, x.created_at FROM artifact x WHERE ${listsArtifact(reader)}`,
+  upload: (
+    reader: FileReader,
+  ) => sql.fragment`SELECT 'upload' AS kind, x.id AS "fileId", NULL AS "jobId", x.storage_key,
     x.content_type, x.size_bytes, x.filename, x.converted_from AS "convertedFrom",
     NULL AS request, NULL AS content_credentials,
     x.completed_at IS NOT NULL AS complete, x.created_at
-    FROM upload x`,
+    FROM upload x WHERE ${seesUpload(reader)}`,
 };
 
 /** Creates the functions that list and delete stored files. */
@@ -112,14 +117,14 @@ export function createStoredFiles({ pool, storage, logger }: StoredFilesDeps) {
       return { storageKey, contentType, text: found && extractFileTitle(found) };
     },
     /**
-     * Lists the files of an organization, newest first.
+     * Lists the files that a caller may see, newest first.
      * @throws GatewayError INVALID_REQUEST if the cursor is not from a page of this list
      */
     async list(
-      organizationId: string,
+      reader: FileReader,
       listing: FileListing,
     ): Promise<{ files: readonly StoredFile[]; nextCursor: string | null }> {
-      const rows = await pool.any(sql.type(storedFile)`${buildPageQuery(organizationId, listing)}`);
+      const rows = await pool.any(sql.type(storedFile)`${buildPageQuery(reader, listing)}`);
       const { page, nextCursor } = buildPage(rows, listing.limit, (file) => file.storageKey);
       return { files: page, nextCursor };
     },
@@ -146,17 +151,17 @@ export const extractFileTitle = ({ filename, request }: z.infer<typeof fileDescr
   request ? extractTitle(request) : (filename?.replace(/\.[^.]*$/, '') ?? null);
 
 function buildPageQuery(
-  organizationId: string,
+  reader: FileReader,
   { kind, cursor, limit }: FileListing,
 ): FragmentSqlToken {
   const conditions = [
-    sql.fragment`x.organization_id = ${organizationId}`,
+    sql.fragment`x.organization_id = ${reader.organizationId}`,
     sql.fragment`x.deleted_at IS NULL`,
     ...afterCursor(cursor, sql.fragment`x.storage_key`),
   ];
   const selectedQueries = kind === undefined ? Object.values(queriesByKind) : [queriesByKind[kind]];
   const newestOfEachKind = selectedQueries.map(
-    (source) => sql.fragment`(${source} WHERE ${sql.join(conditions, sql.fragment` AND `)}
+    (select) => sql.fragment`(${select(reader)} AND ${sql.join(conditions, sql.fragment` AND `)}
       ORDER BY x.created_at DESC, x.storage_key DESC LIMIT ${limit + 1})`,
   );
   return sql.fragment`SELECT kind, "fileId", "jobId", storage_key AS "storageKey",

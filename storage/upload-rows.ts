@@ -8,6 +8,7 @@ import { GatewayError } from '../domain/errors.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 import type { Logger } from '../platform/logger.ts';
 import type { AcceptFile } from './picture-conversion.ts';
+import type { FileReader } from './file-readers.ts';
 import type { Storage } from './storage.ts';
 
 const storageKeyRow = z.object({ storage_key: z.string() });
@@ -17,6 +18,7 @@ const deletedRow = z.object({ storage_key: z.string(), deleted_at: z.number() })
 export const uploadRow = z.object({
   id: z.string(),
   organization_id: z.string(),
+  end_user: z.string().nullable(),
   storage_key: z.string(),
   content_type: z.string().nullable(),
   size_bytes: z.number().nullable(),
@@ -30,9 +32,8 @@ export const uploadRow = z.object({
 
 export type Upload = z.infer<typeof uploadRow>;
 
-/** Organization that owns a file, and API key that uploaded it. */
-export interface UploadOwner {
-  organizationId: string;
+/** Caller that uploads a file. */
+export interface UploadOwner extends FileReader {
   keyId: string;
 }
 
@@ -77,15 +78,18 @@ export interface UploadsDeps {
   retentionMs: number;
 }
 
+/** Part of the quota that the uploads with browser tokens of one end user may use: one tenth. */
+const endUserShare = 10;
+
 /** Columns of `uploadRow`. */
-export const uploadColumns = sql.fragment`id, organization_id, storage_key, content_type, size_bytes,
+export const uploadColumns = sql.fragment`id, organization_id, end_user, storage_key, content_type, size_bytes,
   converted_from, completed_at IS NOT NULL AS completed, deleted_at IS NOT NULL AS deleted,
   EXISTS (SELECT FROM organization o WHERE o.id = organization_id AND o.status = 'suspended') AS suspended`;
 
 /**
  * Creates the row of an upload and adds the upload's maximum size to the organization's used bytes,
  * in one statement. The statement locks the organization's row, so that two simultaneous uploads
- * cannot exceed the quota together.
+ * cannot exceed the quota together. The uploads with browser tokens of one end user get at most a share.
  * @throws GatewayError STORAGE_QUOTA_EXCEEDED
  */
 export async function createUpload(
@@ -93,18 +97,25 @@ export async function createUpload(
   upload: NewUpload,
   quota: number,
 ): Promise<void> {
+  const endUser = upload.token?.endUser ?? null;
   const { rowCount } = await connection.query(command`
     WITH room AS (
       UPDATE organization SET upload_bytes = upload_bytes + ${upload.bytesMax}
       WHERE id = ${upload.organizationId} AND upload_bytes + ${upload.bytesMax} <= ${quota}
+        AND (${endUser}::text IS NULL OR ${upload.bytesMax} + (SELECT coalesce(sum(counted_bytes), 0) FROM upload u
+          WHERE u.organization_id = ${upload.organizationId} AND u.end_user = ${endUser}) <= ${Math.floor(quota / endUserShare)})
       RETURNING id)
     INSERT INTO upload (id, organization_id, key_id, storage_key, content_type, size_bytes,
-        bytes_max, converted_from, filename, purpose, expires_at)
+        bytes_max, converted_from, filename, purpose, expires_at, end_user)
       SELECT ${upload.id}, room.id, ${upload.keyId}, ${upload.storageKey}, ${upload.contentType},
         ${upload.sizeBytes}, ${upload.bytesMax}, ${upload.convertedFrom}, ${upload.filename}, ${upload.purpose},
-        to_timestamp(${upload.expiresAtMs / 1000}) FROM room`);
+        to_timestamp(${upload.expiresAtMs / 1000}), ${endUser} FROM room`);
   if (rowCount === 0) throw new GatewayError('STORAGE_QUOTA_EXCEEDED');
 }
+
+/** Returns whether a caller may read an upload. */
+export const isReader = ({ organizationId, token }: FileReader, upload: Upload): boolean =>
+  upload.organization_id === organizationId && (!token || upload.end_user === token.endUser);
 
 /** Finds an upload by id. Returns null if there is none, or it was deleted. */
 export const findUpload = (pool: DatabasePool, id: string): Promise<Upload | null> =>

@@ -108,7 +108,7 @@ function findCalls(source: string, name: RegExp): string[] {
   });
 }
 
-const tests = code.filter((file) => /^test\/.*\.test\.ts$/.test(file)).map(read);
+const tests = code.filter((file) => /^test\/.*(?:\.test|-attempts)\.ts$/.test(file)).map(read);
 
 describe('every capability', () => {
   it.each(capabilities)('$type has a file named after its path, and a test', ({ path }) => {

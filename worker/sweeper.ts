@@ -92,6 +92,11 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
     await services.pool.query(command`DELETE FROM rate_window
       WHERE started_at < clock_timestamp() - interval '1 hour'`);
   });
+  // A job whose start was delayed still needs the token that its request had.
+  await step('browser tokens', async () => {
+    await services.pool.query(command`DELETE FROM browser_token
+      WHERE expires_at < clock_timestamp() - interval '2 days'`);
+  });
   await step('rejected requests', () => services.rejectedRequests.sweep());
   await step('account notices', () => services.accountNotices.createDue());
   await step('reservations', async () => {

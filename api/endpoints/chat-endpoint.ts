@@ -8,6 +8,7 @@ import type { Presentation } from '../../chat/formats/completions-answer.ts';
 import { exactFields, repairAnswers, type ChatRequest } from '../../chat/formats/chat-fields.ts';
 import { completeEndUser, idempotencyHeader } from '../http/request-headers.ts';
 import type { Context } from '../context.ts';
+import { throwIfSent } from '../middleware/browser-tokens.ts';
 import type { EndpointDescription } from './description.ts';
 import { defineEndpoint, rawResponse, type Endpoint } from './endpoint.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
@@ -74,6 +75,16 @@ function identify(ctx: Context, { endUserDefault, ...request }: ChatRequest): Ch
   return { ...request, metadata: completeEndUser(ctx, request.metadata, endUserDefault) };
 }
 
+/** Rejects a chat job of a browser token. @throws GatewayError FORBIDDEN */
+function throwIfForKeys(
+  ctx: Context,
+  { background, webhook }: ChatRequest,
+  format: ChatFormat | undefined,
+): void {
+  const name = format === 'responses' ? 'background' : 'async';
+  throwIfSent(ctx.state.caller, { [name]: background || webhook || undefined }, [name]);
+}
+
 /** Declares a chat endpoint. */
 export function defineChatEndpoint({
   path,
@@ -92,6 +103,7 @@ export function defineChatEndpoint({
     ...description,
     route: `POST ${path}`,
     scope: 'chat',
+    allowsTokens: true,
     request: {
       headers: idempotencyHeader,
       body,
@@ -132,6 +144,7 @@ export function defineChatEndpoint({
     async handle({ ctx, body: sent }, services) {
       const chat = identify(ctx, sent);
       const call = { ctx, body: chat };
+      throwIfForKeys(ctx, chat, format);
       if (!chat.background || !format)
         return answerChat(call, { presentation: presentation(), rename }, services);
       const job = await startChatJob(call, { format, rename }, services);

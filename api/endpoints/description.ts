@@ -52,6 +52,8 @@ export type EndpointScope = RequiredScope | 'admin' | 'open';
 export interface EndpointDescription {
   /** Error message for callers with the role `viewer`; undefined if they may use the endpoint. */
   viewerError?: string;
+  /** True if browser tokens may use the endpoint. Its answer must show nothing of other end users. */
+  allowsTokens?: true;
   /** Rate limit that the request counts toward. Defaults to `requests`. */
   bucket?: RateBucket;
   /** Format of error responses. Defaults to the gateway's own format. */

@@ -37,7 +37,13 @@ export interface EndpointCall<Parts extends RequestParts = RequestParts> {
 
 export interface EndpointDefinition<Parts extends RequestParts, Response> extends Pick<
   EndpointDescription,
-  'viewerError' | 'bucket' | 'errorFormat' | 'acceptsXApiKey' | 'summary' | 'description'
+  | 'viewerError'
+  | 'allowsTokens'
+  | 'bucket'
+  | 'errorFormat'
+  | 'acceptsXApiKey'
+  | 'summary'
+  | 'description'
 > {
   /** Method and path. `:name` matches one path segment, `*name` the rest of the path. */
   route: `${'GET' | 'POST' | 'PUT' | 'PATCH' | 'DELETE' | 'OPTIONS'} /${string}`;

@@ -4,6 +4,7 @@ import { credits } from './admin/admin-credits.ts';
 import { explainedBulks } from './admin/admin-bulks.ts';
 import { actionRunEndpoints } from './admin/admin-action-runs.ts';
 import { endUserSettings } from './end-user-settings.ts';
+import { endUserTokens } from './end-user-tokens.ts';
 import { docs, operatorsDocs } from './docs.ts';
 import { jobActionEndpoints } from './admin/admin-job-actions.ts';
 import { jobExplanation } from './admin/admin-job-explanation.ts';
@@ -77,6 +78,7 @@ export const endpoints: readonly Endpoint[] = [
   ...apiKeys,
   ...ownKey,
   ...endUserSettings,
+  ...endUserTokens,
   ...sessionEndpoints,
   ...usage,
   ...usageSummary,

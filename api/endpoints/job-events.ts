@@ -1,5 +1,6 @@
 /** Endpoints that stream the events of one job, or of all jobs of an organization. */
 import { z } from 'zod';
+import { addEndUser } from '../../domain/end-users.ts';
 import { rowsPerReadMax } from '../../executions/feed.ts';
 import { respondWithEvents } from '../http/event-stream.ts';
 import { defineEndpoint, rawResponse, defineSection } from './endpoint.ts';
@@ -22,6 +23,7 @@ export const jobEvents = defineSection('Jobs', {
   streamJobs: defineEndpoint({
     route: `GET ${path}/events`,
     scope: 'studio:read',
+    allowsTokens: true,
     bucket: 'polls',
     summary: 'Stream the changes of all jobs of the organization',
     description:
@@ -30,9 +32,10 @@ export const jobEvents = defineSection('Jobs', {
     response: rawResponse,
     responses: eventStreamResponse,
     async handle({ ctx, caller }, { jobFeed, reads }) {
-      const { organizationId } = caller;
+      const { organizationId, token } = caller;
+      const metadata = addEndUser(null, token?.endUser ?? null) ?? undefined;
       const listCurrent = () =>
-        reads.list(organizationId, { status: 'open', limit: rowsPerReadMax });
+        reads.list(organizationId, { status: 'open', metadata, limit: rowsPerReadMax });
       await respondWithEvents(ctx, { caller, id: null, listCurrent }, jobFeed);
     },
   }),
@@ -40,6 +43,7 @@ export const jobEvents = defineSection('Jobs', {
   streamJob: defineEndpoint({
     route: `GET ${path}/:jobId/events`,
     scope: 'studio:read',
+    allowsTokens: true,
     bucket: 'polls',
     summary: 'Stream the changes of a job',
     description:

@@ -156,6 +156,7 @@ export const models = defineSection('Chat', {
   listModels: defineEndpoint({
     route: 'GET /api/v1/models',
     scope: 'models:read',
+    allowsTokens: true,
     acceptsXApiKey: true,
     summary: 'List the chat models with the caller’s prices',
     description:
@@ -208,6 +209,7 @@ export const models = defineSection('Chat', {
   getModel: defineEndpoint({
     route: 'GET /api/v1/models/*id',
     scope: 'models:read',
+    allowsTokens: true,
     acceptsXApiKey: true,
     summary: 'Get a chat model',
     description: 'The id may contain slashes, plain or URL-encoded.',

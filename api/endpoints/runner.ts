@@ -11,6 +11,12 @@ import type { Context, RequestState } from '../context.ts';
 import type { Operator } from '../../identity/operators.ts';
 import { findRequestKind, recordRejections } from '../middleware/record-rejections.ts';
 import { authenticate, parseBearerKey } from '../middleware/authenticate.ts';
+import {
+  findEndUser,
+  hideAccount,
+  mayReadIds,
+  throwIfNotForTokens,
+} from '../middleware/browser-tokens.ts';
 import { authorize, throwIfViewer } from '../../identity/access.ts';
 import { readJson } from '../http/json-body.ts';
 import { parseBody } from '../http/ignored-fields.ts';
@@ -57,7 +63,7 @@ function setErrorFormat({ errorFormat }: Endpoint): Middleware {
 
 /** Returns the middleware that checks access, in the order of its errors: 401, 429, 403. */
 function listAccessChecks(endpoint: Endpoint, services: Composition): Middleware[] {
-  const { scope, viewerError } = endpoint;
+  const { scope, viewerError, allowsTokens = false } = endpoint;
   if (scope === 'open') return [];
   if (scope === 'admin') {
     return [
@@ -70,11 +76,12 @@ function listAccessChecks(endpoint: Endpoint, services: Composition): Middleware
     ];
   }
   const checkScope: Middleware = (ctx, next) => {
+    throwIfNotForTokens(ctx.state.caller, allowsTokens);
     authorize(ctx.state.caller, scope);
     if (viewerError !== undefined) throwIfViewer(ctx.state.caller, viewerError);
     return next();
   };
-  return [authenticate(services, endpoint), checkScope];
+  return [authenticate(services, endpoint), hideAccount, checkScope];
 }
 
 /**
@@ -120,6 +127,8 @@ function createHandler(endpoint: Endpoint, services: Composition): Middleware {
       body: await readParsedBody(ctx, endpoint),
       params: parseParams(ctx.params, endpoint),
     };
+    if (endpoint.allowsTokens && !(await mayReadIds(call.caller, call.params, services)))
+      throw createNotFoundError(endpoint);
     const responseBody = await endpoint.handle(call, services);
     if (responseBody !== undefined) {
       if (status !== undefined && otherStatuses.length === 0) ctx.status = status;
@@ -136,7 +145,12 @@ function parseQuery(ctx: Context, schema: z.ZodObject): Record<string, unknown> 
   if (unstorable !== undefined) {
     throw fieldError('INVALID_REQUEST', unstorable, 'must not contain NUL characters');
   }
-  return parseWith(schema, collectMetadata(query), 'query');
+  const parsed = parseWith(schema, collectMetadata(query), 'query');
+  // Lists that can be filtered by end user show a browser token only those of its own.
+  if (!('endUser' in schema.shape) || !ctx.state.caller) return parsed;
+  const endUser = parsed['endUser'];
+  const named = typeof endUser === 'string' ? endUser : undefined;
+  return { ...parsed, endUser: findEndUser(ctx.state.caller, 'endUser', named) };
 }
 
 /** Default maximum body size of endpoints that need no API key, in bytes. */
@@ -185,8 +199,13 @@ function parseParams(
   if (!request.params) return {};
   const parsed = request.params.safeParse(params);
   if (parsed.success) return parsed.data;
+  throw createNotFoundError({ errors }, parsed.error.issues[0]?.message);
+}
+
+/** Creates the error for an id that the caller may not see, as for an unknown one. */
+function createNotFoundError({ errors }: Pick<Endpoint, 'errors'>, message?: string): GatewayError {
   const notFoundCode = errors.find((code) => errorTable[code].status === 404);
-  throw new GatewayError(notFoundCode ?? 'NOT_FOUND', parsed.error.issues[0]?.message);
+  return new GatewayError(notFoundCode ?? 'NOT_FOUND', message);
 }
 
 /** Minimum size in bytes of a body to compress. Smaller bodies fit into one network packet. */

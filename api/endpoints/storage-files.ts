@@ -62,12 +62,13 @@ export const storedFiles = defineSection('Storage', {
   listFiles: defineEndpoint({
     route: 'GET /api/v1/storage/files',
     scope: 'studio:read',
+    allowsTokens: true,
     bucket: 'polls',
     summary: 'List files, newest first: job outputs and uploads',
     request: { query },
     response: pageSchema(fileSchema),
     async handle({ caller, query: { kind, limit, cursor } }, { storedFiles: files, storage }) {
-      const page = await files.list(caller.organizationId, { kind, limit, cursor });
+      const page = await files.list(caller, { kind, limit, cursor });
       const data = await Promise.all(
         page.files.map((storedFile) => formatFile(storedFile, storage)),
       );
@@ -78,6 +79,7 @@ export const storedFiles = defineSection('Storage', {
   deleteFile: defineEndpoint({
     route: 'DELETE /api/v1/storage/files/:fileId',
     scope: 'files:delete',
+    allowsTokens: true,
     viewerError,
     summary: 'Delete an uploaded file',
     description:
@@ -95,6 +97,7 @@ export const storedFiles = defineSection('Storage', {
   deleteJobMedia: defineEndpoint({
     route: 'DELETE /api/v1/studio/jobs/:jobId/media',
     scope: 'files:delete',
+    allowsTokens: true,
     viewerError,
     summary: 'Delete the outputs of a job',
     description:

@@ -14,6 +14,7 @@ import { parseIdempotencyKey } from '../http/request-headers.ts';
 import type { Outbound } from '../../platform/outbound.ts';
 import { useOf, type Capability } from '../../studio/capabilities/capability.ts';
 import { readJson } from '../http/json-body.ts';
+import { throwIfSent } from '../middleware/browser-tokens.ts';
 import { parseWith } from '../../domain/parsing.ts';
 import { parseMetadata } from '../../domain/metadata.ts';
 import type { Recipes } from '../../studio/requests/recipe-versions.ts';
@@ -211,6 +212,9 @@ export interface ReadingDeps extends FileReceiver {
   recipes: Recipes;
 }
 
+/** Fields that a browser token may not send: they use what belongs to the organization. */
+const fieldsOfKeys = ['recipe', 'webhookUrl', 'webhookEvents'];
+
 /** Function that reads a request for a capability from the request body. */
 export type RequestBodyReader = (
   ctx: Context,
@@ -228,11 +232,13 @@ export async function readRequest(
   deps: ReadingDeps,
 ): Promise<ParsedRequest> {
   if (capability.upload && ctx.is('multipart/form-data')) return readForm(ctx, capability, deps);
-  const { organizationId } = ctx.state.caller;
+  const { caller } = ctx.state;
+  const json = await readJson(ctx, { bytesMax: dataUrlBodyBytesMax });
+  throwIfSent(caller, json, fieldsOfKeys);
   const { body, recipe } = await deps.recipes.complete(
-    organizationId,
+    caller.organizationId,
     useOf(capability),
-    await readJson(ctx, { bytesMax: dataUrlBodyBytesMax }),
+    json,
   );
   const { webhookUrl, webhookEvents, metadata: pairs, endUser, ...sent } = body;
   const { fields, store } = await receiveDataUrls(ctx, sent, deps);
@@ -266,7 +272,9 @@ async function readForm(
     bytesMax,
   });
   const [file] = files;
-  const { organizationId } = ctx.state.caller;
+  const { caller } = ctx.state;
+  throwIfSent(caller, sent, fieldsOfKeys);
+  const { organizationId } = caller;
   const { body: texts, recipe } = await recipes.complete(organizationId, useOf(capability), sent);
   const { async: isAsync, webhookUrl, webhookEvents: events, ...tagged } = texts;
   const { metadata: pairs, endUser, ...fields } = tagged;

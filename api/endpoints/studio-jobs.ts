@@ -107,6 +107,7 @@ export const studioJobs = defineSection('Jobs', {
   countJobs: defineEndpoint({
     route: `GET ${jobPath}/count`,
     scope: 'studio:read',
+    allowsTokens: true,
     bucket: 'polls',
     summary: 'Count jobs',
     request: { query: z.strictObject(jobFilter) },
@@ -127,6 +128,7 @@ export const studioJobs = defineSection('Jobs', {
   getJobTimeline: defineEndpoint({
     route: `GET ${jobPath}/:jobId/timeline`,
     scope: 'studio:read',
+    allowsTokens: true,
     bucket: 'polls',
     summary: 'Get the request of a job and the times of its steps',
     request: jobRequest,
@@ -153,6 +155,7 @@ export const studioJobs = defineSection('Jobs', {
   getJob: defineEndpoint({
     route: `GET ${jobPath}/:jobId`,
     scope: 'studio:read',
+    allowsTokens: true,
     bucket: 'polls',
     summary: 'Get a job',
     description:
@@ -178,6 +181,7 @@ export const studioJobs = defineSection('Jobs', {
   listJobs: defineEndpoint({
     route: `GET ${jobPath}`,
     scope: 'studio:read',
+    allowsTokens: true,
     bucket: 'polls',
     summary: 'List jobs, newest first',
     request: { query: listQuery },
@@ -229,6 +233,7 @@ export const studioJobs = defineSection('Jobs', {
   cancelJob: defineEndpoint({
     route: `POST ${jobPath}/:jobId/cancel`,
     scope: 'studio:read',
+    allowsTokens: true,
     viewerError: 'A viewer may not cancel jobs.',
     summary: 'Cancel a job',
     description:

@@ -155,6 +155,7 @@ export const studioModels = defineSection('Studio catalog', {
   listStudioModels: defineEndpoint({
     route: 'GET /api/v1/studio/models',
     scope: 'studio:read',
+    allowsTokens: true,
     summary:
       'List the models of every Studio endpoint, with their parameters and the caller’s prices',
     description: 'Studio requests are validated against the same data.',
@@ -177,6 +178,7 @@ export const studioModels = defineSection('Studio catalog', {
   listStudioVoices: defineEndpoint({
     route: 'GET /api/v1/studio/voices',
     scope: 'studio:read',
+    allowsTokens: true,
     summary: 'List the voices for speech',
     response: listSchema(voice),
     responses: { 200: 'All voices that requests accept.' },

@@ -61,7 +61,9 @@ const creditsValue = z
 export const creditHeaders = resultHeaders.extend({
   'X-Credits-Used': creditsValue,
   'X-Credits-Cost': creditsValue,
-  'X-Credits-Remaining': creditsValue,
+  'X-Credits-Remaining': creditsValue
+    .optional()
+    .meta({ description: 'Available balance in credits. Absent for a browser token.' }),
 });
 
 /** Schema of a 202 response. */

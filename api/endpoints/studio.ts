@@ -53,6 +53,7 @@ export const studio: readonly Endpoint[] = jobKinds.flatMap((capability) => {
   const endpoint = defineEndpoint({
     route: `POST /api/v1${capability.path}`,
     scope: getRequiredScope(capability),
+    allowsTokens: true,
     summary: capability.summary,
     // Query parameters are rejected. If they were ignored, a misplaced parameter would go unnoticed
     // and the request would be charged.
@@ -73,6 +74,7 @@ export const studio: readonly Endpoint[] = jobKinds.flatMap((capability) => {
   const estimate = defineEndpoint({
     route: `POST /api/v1${capability.path}/estimate`,
     scope: getRequiredScope(capability),
+    allowsTokens: true,
     summary: `Estimate the price: ${capability.summary}`,
     description:
       'Accepts the request body and returns the credits that the request would reserve, per item. No job is started, and no ' +

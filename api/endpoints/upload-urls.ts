@@ -63,6 +63,7 @@ export const uploadUrls = defineSection('Storage', {
   createUploadUrl: defineCreation({
     route: 'POST /api/v1/storage/upload-url',
     scope: 'storage:write',
+    allowsTokens: true,
     viewerError: 'A viewer may not upload files.',
     summary: 'Get a signed URL to upload a file',
     description:
@@ -85,7 +86,7 @@ export const uploadUrls = defineSection('Storage', {
         const message = `must be at most ${maxBytes} bytes${formatReceived(sizeBytes)}`;
         throw fieldError('FILE_TOO_LARGE', 'size', message);
       }
-      const { organizationId, keyId } = caller;
+      const { organizationId, keyId, token } = caller;
       const fileId = newId('upload');
       // A converted file is stored as JPEG; until then, its bytes decide what it is.
       const stored = type?.isConverted ? findMediaType('jpg') : type;
@@ -100,6 +101,7 @@ export const uploadUrls = defineSection('Storage', {
         id: fileId,
         organizationId,
         keyId,
+        token,
         storageKey,
         contentType: declared?.contentType ?? null,
         sizeBytes,

@@ -14,7 +14,7 @@ export const eventStreamType = 'text/event-stream; charset=utf-8';
 
 /** Executions that a caller follows. */
 interface Followed<Row> {
-  caller: Pick<Caller, 'organizationId' | 'keyId'>;
+  caller: Pick<Caller, 'organizationId' | 'keyId' | 'token'>;
   /** Id of the only execution. Null: all executions of the organization. */
   id: string | null;
   /** Reads the executions that are sent first. */
@@ -24,12 +24,12 @@ interface Followed<Row> {
 /** Responds with the events of a feed. */
 export async function respondWithEvents<Row extends { id: string }>(
   ctx: Context,
-  { caller: { organizationId, keyId }, id, listCurrent }: Followed<Row>,
+  { caller: { organizationId, keyId, token }, id, listCurrent }: Followed<Row>,
   feed: Feed<Row>,
 ): Promise<void> {
   const events = new PassThrough();
   const { sessionId } = ctx.state;
-  await feed.follow({ organizationId, keyId, sessionId, id, events }, listCurrent);
+  await feed.follow({ organizationId, keyId, token, sessionId, id, events }, listCurrent);
   ctx.set({ 'Content-Type': 'text/event-stream', ...unbuffered });
   ctx.status = 200;
   ctx.body = events;

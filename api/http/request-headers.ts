@@ -2,6 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import { z } from 'zod';
 import type { Context } from '../context.ts';
+import { findEndUser, scopeIdempotencyKey } from '../middleware/browser-tokens.ts';
 import { addEndUser, endUserSchema, splitEndUser } from '../../domain/end-users.ts';
 import { fieldError, fieldsError } from '../../domain/errors.ts';
 import { parseWith } from '../../domain/parsing.ts';
@@ -20,11 +21,18 @@ export const idempotencyHeader = z.object({
   }),
 });
 
-/** Returns the Idempotency-Key of a request, or null. @throws GatewayError INVALID_REQUEST */
-export function parseIdempotencyKey(ctx: Pick<Context, 'headers'>): string | null {
-  const key = ctx.headers['idempotency-key'];
+/**
+ * Returns the Idempotency-Key of a request under the name that it is stored with, or null.
+ * @throws GatewayError INVALID_REQUEST
+ */
+export function parseIdempotencyKey({
+  headers,
+  state,
+}: Pick<Context, 'headers' | 'state'>): string | null {
+  const key = headers['idempotency-key'];
   if (key === undefined) return null;
-  return parseWith(header, { 'Idempotency-Key': key })['Idempotency-Key'];
+  const parsed = parseWith(header, { 'Idempotency-Key': key })['Idempotency-Key'];
+  return scopeIdempotencyKey(state.caller ?? {}, parsed);
 }
 
 /**
@@ -46,16 +54,21 @@ function parseEndUser({ headers }: Pick<Context, 'headers'>): string | undefined
 
 /**
  * Adds the end user to the metadata of a request, unless its body names one: that of the header, or
- * `endUserDefault`.
- * @throws GatewayError CONFLICTING_FIELDS if body and header name different ones
+ * `endUserDefault`. With a browser token, it is that of the token.
+ * @throws GatewayError CONFLICTING_FIELDS if body and header name different ones, FORBIDDEN if one of
+ * them is another than that of the token
  */
 export function completeEndUser(
-  ctx: Pick<Context, 'headers'>,
+  ctx: Pick<Context, 'headers' | 'state'>,
   metadata: Record<string, string> | null,
   endUserDefault: string | null = null,
 ): Record<string, string> | null {
   const named = parseEndUser(ctx);
   const { endUser } = splitEndUser(metadata);
+  const { caller } = ctx.state;
+  findEndUser(caller, 'X-End-User', named);
+  findEndUser(caller, 'endUser', endUser);
+  if (caller.token) return addEndUser(metadata, findEndUser(caller, 'user', endUserDefault));
   if (endUser === null) return addEndUser(metadata, named ?? endUserDefault);
   if (named === undefined || named === endUser) return metadata;
   const message = 'name different end users: send only one of them';

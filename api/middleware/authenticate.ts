@@ -38,13 +38,15 @@ export function authenticate(
     if (!caller) throw new GatewayError('Unauthorized', describeCredentials(ctx, acceptsXApiKey));
     ctx.state.caller = caller;
     correlate({ organizationId: caller.organizationId });
-    const { limit, remaining, resetAtMs } = access.findRate(caller);
+    const rate = access.findRate(caller);
+    // The headers show an end user none of the limits that it shares with others.
+    const { limit, remaining, resetAtMs } = caller.token ? access.findOwnRate(caller) : rate;
     ctx.set('X-RateLimit-Limit', String(limit));
     ctx.set('X-RateLimit-Remaining', String(Math.max(0, remaining)));
     ctx.set('X-RateLimit-Reset', String(Math.ceil(resetAtMs / 1000)));
-    if (remaining < 0) {
+    if (rate.remaining < 0) {
       throw new GatewayError('Rate limit exceeded. Please slow down.', undefined, {
-        retryAfterSeconds: Math.max(1, Math.ceil((resetAtMs - caller.nowMs) / 1000)),
+        retryAfterSeconds: Math.max(1, Math.ceil((rate.resetAtMs - caller.nowMs) / 1000)),
       });
     }
     await next();

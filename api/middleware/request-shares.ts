@@ -1,7 +1,8 @@
 /**
  * Shares of a process in what requests hold (docs/decisions/0009-isolation.md). A request holds a
- * place, a turn while it reads, and its bytes. They belong to its organization, or to the client's
- * IP address if nobody is signed in, and are held until the response has closed.
+ * place, a turn while it reads, and its bytes. They belong to its organization, to the browser tokens of
+ * its organization, so that these take nothing from its API keys, or to the client's IP address if nobody is
+ * signed in, and are held until the response has closed.
  */
 import { GatewayError } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
@@ -23,6 +24,8 @@ const turnWaitMs = 15_000;
  * are rejected, so that the process recovers.
  */
 const placesWhileLateMax = 64;
+/** Number of requests that an end user may have open with browser tokens; it shares the places with others. */
+const endUserPlacesMax = 64;
 const sampleMs = 100;
 /** Delay of a sample above which the event loop is late, in milliseconds. */
 const lateMs = 1000;
@@ -37,6 +40,7 @@ export function createRequestShares(
   config: Pick<Config, 'REQUESTS_MAX' | 'BODY_BYTES_MAX' | 'SPOOL_BYTES_MAX'>,
 ) {
   const places = createShares(config.REQUESTS_MAX);
+  const endUserPlaces = createShares(config.REQUESTS_MAX);
   const turns = createShares(turnsMax);
   const memory = createShares(config.BODY_BYTES_MAX, smallBytesMax);
   const spool = createShares(config.SPOOL_BYTES_MAX, smallBytesMax);
@@ -58,6 +62,14 @@ export function createRequestShares(
       const exceeded = place.add(1);
       if (exceeded) throw createShareError(owner, exceeded, 'requests');
       onceClosed(ctx, place.release);
+      const { token } = ctx.state.caller ?? {};
+      if (!token) return;
+      const endUser = `${owner}/${token.endUser}`;
+      if (endUserPlaces.countHeld(endUser) >= endUserPlacesMax)
+        throw createShareError(owner, 'owner', 'requests');
+      const held = endUserPlaces.open(endUser);
+      held.force(1);
+      onceClosed(ctx, held.release);
     },
     /**
      * Waits for a turn. Returns the function that ends it.
@@ -154,10 +166,14 @@ function countResponse(ctx: Context, hold: Hold): void {
 /** Paths of the probes, which have shares of their own: other requests must not delay them. */
 const probePaths = new Set(['/healthz', '/readyz']);
 
-/** Returns the organization of a request, or the client's IP address if nobody is signed in. */
+/** Prefix of the owner of what the requests with browser tokens of an organization hold. */
+const tokensPrefix = 'tokens ';
+
+/** Returns the owner of what a request holds: its organization, or the client's IP address if nobody is signed in. */
 export function findOwner({ state, ip, path }: Context): string {
   // The types declare `caller` and `operator` on every route, but an open route has none.
   const { caller, operator } = state as Partial<Context['state']>;
+  if (caller?.token) return `${tokensPrefix}${caller.organizationId}`;
   return (
     caller?.organizationId ??
     (operator ? 'operators' : `${probePaths.has(path) ? 'probe' : 'address'} ${ip}`)
@@ -196,7 +212,8 @@ function createShareError(
   held: keyof typeof messages,
 ): GatewayError {
   const retry = { retryAfterSeconds: 1 };
-  return exceeded === 'owner' && isId('organization', owner)
+  const isOrganization = isId('organization', owner) || owner.startsWith(tokensPrefix);
+  return exceeded === 'owner' && isOrganization
     ? new GatewayError('Rate limit exceeded. Please slow down.', messages[held].owner, retry)
     : new GatewayError('SERVICE_UNAVAILABLE', messages[held].free, retry);
 }

@@ -35,6 +35,7 @@ async function logRequest(logger: Logger, ctx: Context, next: () => Promise<void
       status: ctx.status,
       organizationId: ctx.state.caller?.organizationId,
       keyId: ctx.state.caller?.keyId,
+      tokenId: ctx.state.caller?.token?.tokenId,
       operatorId: ctx.state.operator?.operatorId ?? undefined,
       tookMs: Math.round((performance.now() - startedAt) * 10) / 10,
     },

@@ -253,7 +253,7 @@ function isUpload(part: ContentPart): part is Extract<ContentPart, { type: 'imag
  * @throws GatewayError INVALID_INPUT_URL if a file is not a picture of this organization
  */
 export async function signUploads(
-  { caller, request }: IncomingChat<Pick<Caller, 'organizationId'>>,
+  { caller, request }: IncomingChat<Pick<Caller, 'organizationId' | 'token'>>,
   { inputs, storage }: { inputs: Inputs; storage: Storage },
 ): Promise<ChatRequest> {
   if (![...iterateParts(request.body)].some(isUpload)) return request;
@@ -261,7 +261,7 @@ export async function signUploads(
     if (!isUpload(part)) return part;
     const field = `${part.path}.file_id`;
     const source = { field, url: part.image_url.url, medium: 'image' as const };
-    const input = await inputs.resolve(source, caller.organizationId);
+    const input = await inputs.resolve(source, caller);
     if (input.kind !== 'file') return part;
     const url = await storage.urlOf(input.storageKey, urlTtlMs, { stepMs: urlStepMs });
     return { ...part, image_url: { ...part.image_url, url } };

@@ -22,6 +22,7 @@ const Bulk = lazyPage(() => import('./pages/bulk/bulk.tsx'));
 const OneBulk = lazyPage(() => import('./pages/bulk/one-bulk.tsx'));
 const Files = lazyPage(() => import('./pages/files/files.tsx'));
 const Keys = lazyPage(() => import('./pages/keys/keys.tsx'));
+const EndUsers = lazyPage(() => import('./pages/end-users/end-users.tsx'));
 const Usage = lazyPage(() => import('./pages/usage/usage.tsx'));
 const Webhooks = lazyPage(() => import('./pages/webhooks/webhooks.tsx'));
 const Operator = lazyPage(() => import('./pages/operator/operator.tsx'));
@@ -105,6 +106,7 @@ function Pages() {
           <Route path="/files" component={Files} />
           <Route path="/keys" component={Keys} />
           <Route path="/usage" component={Usage} />
+          <Route path="/end-users" component={EndUsers} />
           <Route path="/webhooks" component={Webhooks} />
           <Route path="/operator/*?" component={Operator} />
           <Route path="/models" component={Models} />

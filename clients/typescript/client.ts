@@ -19,7 +19,13 @@ import type {
   WaitOptions,
 } from './capabilities.ts';
 import type { ChatAnswer, ChatEvent, ChatRequest } from './chat.ts';
-import { connect, idempotencyHeader, parseBody, type Connection } from './connection.ts';
+import {
+  connect,
+  idempotencyHeader,
+  parseBody,
+  type Connection,
+  type ConnectionOptions,
+} from './connection.ts';
 import { buildError, StudioError, addJobId } from './errors.ts';
 import { readEvents } from './event-stream.ts';
 import {
@@ -34,7 +40,7 @@ import {
   type UsageRecord,
 } from './lists.ts';
 import type { paths } from './schema.ts';
-import { defaultTimeoutMs, sleep, type GatewayOptions } from './transport.ts';
+import { defaultTimeoutMs, sleep } from './transport.ts';
 import { uploadFile, type UploadedFile, type UploadOptions } from './uploads.ts';
 
 /** Maximum time in seconds that one poll waits for the end of a job. */
@@ -58,7 +64,7 @@ export class StudioGateway {
   readonly #retries: number;
   readonly #timeoutMs: number;
 
-  constructor(options: GatewayOptions) {
+  constructor(options: ConnectionOptions) {
     const connection = connect(options);
     this.#connection = connection;
     this.#retries = options.retries ?? 2;

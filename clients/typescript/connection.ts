@@ -1,5 +1,17 @@
 /** Sends requests to the API with the client's API key. */
+import { StudioError } from './errors.ts';
 import { createSend, type GatewayOptions, type OutgoingRequest, type Send } from './transport.ts';
+
+/** Source of keys that change, such as browser tokens (browser.ts). */
+export interface KeySource {
+  /** Returns the current key. */
+  read: () => Promise<string>;
+  /** Notes that the gateway rejected a key; `read` then returns another one. */
+  reject: (key: string) => void;
+}
+
+/** Options of a client, with a source of keys instead of a key. */
+export type ConnectionOptions = Omit<GatewayOptions, 'apiKey'> & { apiKey: string | KeySource };
 
 /** Options of a request to a path of the API. */
 type RequestOptions = Pick<OutgoingRequest, 'headers' | 'signal' | 'timeoutMs'>;
@@ -18,10 +30,20 @@ export interface Connection {
 }
 
 /** Creates the connection of a client. */
-export function connect(options: GatewayOptions): Connection {
+export function connect({ apiKey, ...options }: ConnectionOptions): Connection {
   const baseUrl = options.baseUrl.replace(/(\/api)?(\/v1)?\/*$/, '');
   const sendWithoutKey = createSend(options);
-  const send: Send = (request) => sendWithoutKey(addApiKey(request, options.apiKey));
+  const send: Send = async (request) => {
+    if (typeof apiKey === 'string') return sendWithoutKey(addApiKey(request, apiKey));
+    const key = await apiKey.read();
+    try {
+      return await sendWithoutKey(addApiKey(request, key));
+    } catch (error) {
+      if (!(error instanceof StudioError) || error.status !== 401) throw error;
+      apiKey.reject(key);
+      return sendWithoutKey(addApiKey(request, await apiKey.read()));
+    }
+  };
   return {
     baseUrl,
     send,

@@ -1,4 +1,5 @@
 /** Client of the Studio Gateway (README.md). */
+export { createBrowserClient, type BrowserClientOptions, type BrowserToken } from './browser.ts';
 export { StudioGateway } from './client.ts';
 export type {
   BulkItem,
@@ -34,6 +35,7 @@ export type {
   UsageFilter,
   UsageRecord,
 } from './lists.ts';
+export type { ConnectionOptions, KeySource } from './connection.ts';
 export type { GatewayOptions } from './transport.ts';
 export type { UploadedFile, UploadOptions } from './uploads.ts';
 export { verifyWebhook, type WebhookEvent } from './webhooks.ts';

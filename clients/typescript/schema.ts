@@ -1139,6 +1139,28 @@ export interface paths {
          */
         delete: operations["deleteEndUser"];
     };
+    "/api/v1/end-users/{endUser}/tokens": {
+        parameters: {};
+        /**
+         * List the valid tokens of an end user, newest first
+         * @description Scope: `keys:read`.
+         */
+        get: operations["listBrowserTokens"];
+        /**
+         * Make a token with which a web page acts for an end user
+         * @description The token starts Studio jobs and chats for this end user, uploads files, and sees, cancels and deletes only what belongs to the end user. It spends within the limits of the end user and of the key that makes it, and ends with that key. An end user can have at most 100 valid tokens.
+         *
+         *     Scope: `keys:write`.
+         */
+        post: operations["createBrowserToken"];
+        /**
+         * Revoke all tokens of an end user
+         * @description Running jobs and chats go on. New requests are rejected at once, and event streams end within seconds.
+         *
+         *     Scope: `keys:write`.
+         */
+        delete: operations["revokeBrowserTokens"];
+    };
     "/api/v1/session": {
         parameters: {};
         /**
@@ -1986,11 +2008,11 @@ export interface components {
             /** Format: date-time */
             deadlineAt: string;
         };
-        /** @description Amounts in credits: charged so far (`used`), price (`cost`) and available balance (`remaining`). */
+        /** @description Amounts in credits: charged so far (`used`), price (`cost`) and available balance (`remaining`, null for a browser token). */
         Credits: {
             used: number;
             cost: number;
-            remaining: number;
+            remaining: number | null;
         };
         /** @description Error: `error` is a machine-readable code, `message` explains it, `details` lists the invalid fields. */
         Error: {
@@ -2813,6 +2835,42 @@ export interface components {
                 /** @description End of the period. Null if the period never ends. */
                 resetsAt: string | null;
             } | null;
+        };
+        NewBrowserToken: {
+            tokenId: string;
+            endUser: string;
+            /** @description API key that made the token. */
+            keyId: string;
+            scopes: ("chat" | "models:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
+            /** @description Ids of the allowed models. Null if all models are allowed. */
+            allowedModels: string[] | null;
+            /** @description Maximum credits. Null if only the limits of its end user and key apply. */
+            maxCredits: number | null;
+            /** @description Credits reserved and charged with the token. */
+            spentCredits: number;
+            /** Format: date-time */
+            createdAt: string;
+            /** Format: date-time */
+            expiresAt: string;
+            /** @description The secret token. It is shown only once. */
+            token: string;
+        };
+        BrowserToken: {
+            tokenId: string;
+            endUser: string;
+            /** @description API key that made the token. */
+            keyId: string;
+            scopes: ("chat" | "models:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
+            /** @description Ids of the allowed models. Null if all models are allowed. */
+            allowedModels: string[] | null;
+            /** @description Maximum credits. Null if only the limits of its end user and key apply. */
+            maxCredits: number | null;
+            /** @description Credits reserved and charged with the token. */
+            spentCredits: number;
+            /** Format: date-time */
+            createdAt: string;
+            /** Format: date-time */
+            expiresAt: string;
         };
         UsageSummary: {
             /** Format: date-time */
@@ -7152,6 +7210,38 @@ export interface components {
             success: true;
             endUser: string;
         };
+        CreateBrowserTokenRequest: {
+            /**
+             * @description Lifetime of the token; 15 minutes by default.
+             * @default 900
+             */
+            expiresInSeconds?: number;
+            /** @description By default, those of the key that a token can have. */
+            scopes?: ("chat" | "models:read" | "storage:write" | "files:delete" | "studio:image" | "studio:video" | "studio:audio" | "studio:read")[];
+            /** @description By default, those of the key. */
+            allowedModels?: string[] | null;
+            /** @description Maximum credits that can be spent with the token. */
+            maxCredits?: number | null;
+        };
+        CreateBrowserTokenAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["NewBrowserToken"];
+        };
+        ListBrowserTokensAnswer: {
+            /** @constant */
+            success: true;
+            data: components["schemas"]["BrowserToken"][];
+        };
+        RevokeBrowserTokensAnswer: {
+            /** @constant */
+            success: true;
+            data: {
+                endUser: string;
+                /** @description Number of tokens that were valid. */
+                revoked: number;
+            };
+        };
         GetSessionAnswer: {
             session: {
                 /** Format: date-time */
@@ -10801,6 +10891,70 @@ export interface operations {
             200: {
                 content: {
                     "application/json": components["schemas"]["DeleteEndUserAnswer"];
+                };
+            };
+        };
+    };
+    listBrowserTokens: {
+        parameters: {
+            path: {
+                endUser: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["ListBrowserTokensAnswer"];
+                };
+            };
+        };
+    };
+    createBrowserToken: {
+        parameters: {
+            header?: {
+                /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
+                "Idempotency-Key"?: string;
+            };
+            path: {
+                endUser: string;
+            };
+        };
+        requestBody?: {
+            content: {
+                /**
+                 * @example {
+                 *       "expiresInSeconds": 900,
+                 *       "scopes": [
+                 *         "studio:image",
+                 *         "studio:read"
+                 *       ],
+                 *       "maxCredits": 20
+                 *     }
+                 */
+                "application/json": components["schemas"]["CreateBrowserTokenRequest"];
+            };
+        };
+        responses: {
+            /** @description The token. Repeated requests with the same Idempotency-Key return the same one. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["CreateBrowserTokenAnswer"];
+                };
+            };
+        };
+    };
+    revokeBrowserTokens: {
+        parameters: {
+            path: {
+                endUser: string;
+            };
+        };
+        responses: {
+            /** @description Done. */
+            200: {
+                content: {
+                    "application/json": components["schemas"]["RevokeBrowserTokensAnswer"];
                 };
             };
         };

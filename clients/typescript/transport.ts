@@ -3,10 +3,7 @@ import { readError, StudioError } from './errors.ts';
 
 /** Options of a client. */
 export interface GatewayOptions {
-  /**
-   * API key (`gk_live_…`). In a web page, every visitor can read the key. There, use a key with few
-   * scopes, a credit limit and an expiry.
-   */
+  /** API key (`gk_live_…`). Web pages use `createBrowserClient`, because every visitor can read a key. */
   apiKey: string;
   /** URL of the gateway, with or without `/api/v1`. */
   baseUrl: string;

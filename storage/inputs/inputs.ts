@@ -13,6 +13,8 @@ import type { DatabasePool } from '../../platform/database.ts';
 import { OutboundError, type Outbound } from '../../platform/outbound.ts';
 import { findMediaType, isAccepted, listAccepted, inputUses } from '../media-types.ts';
 import type { Uploads } from '../uploads.ts';
+import { seesJob, type FileReader } from '../file-readers.ts';
+import { isReader } from '../upload-rows.ts';
 
 const referencePrefix = 'storage:';
 
@@ -140,11 +142,11 @@ const notOwnFile = 'is not a file of this organization';
 class UnusableInput extends Error {}
 
 /**
- * Requirements for an input: the organization that must own the file, and the medium that the field
- * accepts. The medium is undefined if the field accepts every medium.
+ * Requirements for an input: the caller that must be allowed to read the file, and the medium that the
+ * field accepts. The medium is undefined if the field accepts every medium.
  */
 interface InputRequirement {
-  organizationId: string;
+  reader: FileReader;
   medium: PlanInput['medium'];
 }
 type ResolveInput = (input: string, requirement: InputRequirement) => Promise<string>;
@@ -166,7 +168,7 @@ function createResolver(deps: InputsDeps): ResolveInput {
 
   async function findUploadKey(fileId: string, requirement: InputRequirement): Promise<string> {
     const upload = await deps.uploads.find(fileId);
-    if (upload?.organization_id !== requirement.organizationId) throw new UnusableInput(notOwnFile);
+    if (!upload || !isReader(requirement.reader, upload)) throw new UnusableInput(notOwnFile);
     let contentType: string | null;
     try {
       contentType = await deps.uploads.confirm(upload);
@@ -187,13 +189,15 @@ function createResolver(deps: InputsDeps): ResolveInput {
       if (confirmedKey !== key) throw new UnusableInput(notOwnFile);
       return confirmedKey;
     }
-    const { organizationId } = requirement;
+    const { organizationId } = requirement.reader;
     // The files for which a step waits become artifacts when the job is charged.
     const artifact = await deps.pool.maybeOneFirst(sql.type(artifactRow)`
       SELECT true AS found FROM artifact
         WHERE storage_key = ${key} AND organization_id = ${organizationId} AND deleted_at IS NULL
+          AND ${seesJob(requirement.reader, sql.fragment`job_id`)}
       UNION SELECT true FROM job
         WHERE id = ${name} AND organization_id = ${organizationId} AND status = 'open'
+          AND ${seesJob(requirement.reader, sql.fragment`id`)}
           AND jsonb_path_exists(approvals,
             '$.*.outputs[*].artifacts[*] ? (@.storageKey == $key)', ${sql.jsonb({ key })})`);
     if (artifact === null) throw new UnusableInput(notOwnFile);
@@ -205,7 +209,7 @@ function createResolver(deps: InputsDeps): ResolveInput {
     if (isId('upload', input)) return toStorageReference(await findUploadKey(input, requirement));
     const url = URL.canParse(input) ? new URL(input) : null;
     const key = url && deps.storage.keyOf(url);
-    const isOwnFile = key?.startsWith(`${requirement.organizationId}/`);
+    const isOwnFile = key?.startsWith(`${requirement.reader.organizationId}/`);
     if (key && isOwnFile) return toStorageReference(await checkOwnKey(key, requirement));
     if (!url) throw new UnusableInput('is neither a URL nor the id of an uploaded file');
     // A signed URL of another organization's file is allowed, because anyone who has it may read
@@ -237,10 +241,10 @@ export function createInputs(deps: InputsDeps) {
    */
   async function resolveAll(
     inputs: readonly PlanInput[],
-    organizationId: string,
+    reader: FileReader,
   ): Promise<ReadonlyMap<string, string>> {
     const results = await Promise.allSettled(
-      inputs.map(({ url, medium }) => resolveInput(url, { organizationId, medium })),
+      inputs.map(({ url, medium }) => resolveInput(url, { reader, medium })),
     );
     const details: ErrorDetail[] = [];
     const resolved = new Map<string, string>();
@@ -260,8 +264,8 @@ export function createInputs(deps: InputsDeps) {
      * Checks one input. Returns the key of a stored file, or the URL of a file on another server.
      * @throws GatewayError INVALID_INPUT_URL with the field
      */
-    async resolve(input: PlanInput, organizationId: string): Promise<ResolvedInput> {
-      const resolved = (await resolveAll([input], organizationId)).get(input.url) ?? '';
+    async resolve(input: PlanInput, reader: FileReader): Promise<ResolvedInput> {
+      const resolved = (await resolveAll([input], reader)).get(input.url) ?? '';
       const storageKey = parseStorageReference(resolved);
       return storageKey === null ? { kind: 'url', url: resolved } : { kind: 'file', storageKey };
     },
@@ -271,9 +275,9 @@ export function createInputs(deps: InputsDeps) {
      * checked URLs.
      * @throws GatewayError INVALID_INPUT_URL with the field of each input that cannot be used
      */
-    async prepare(draft: DraftPlan, organizationId: string): Promise<DraftPlan> {
+    async prepare(draft: DraftPlan, reader: FileReader): Promise<DraftPlan> {
       if (!draft.inputs?.length) return draft;
-      return substituteInputs(draft, await resolveAll(draft.inputs, organizationId));
+      return substituteInputs(draft, await resolveAll(draft.inputs, reader));
     },
 
     /**

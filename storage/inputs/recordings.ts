@@ -11,6 +11,7 @@ import { rm } from 'node:fs/promises';
 import type { Readable } from 'node:stream';
 import type { AcceptFile } from '../picture-conversion.ts';
 import { digestStream, writeSpoolFile } from '../spool.ts';
+import type { FileReader } from '../file-readers.ts';
 import type { UploadOwner } from '../upload-rows.ts';
 import type { Uploads } from '../uploads.ts';
 
@@ -31,9 +32,9 @@ export function createRecordings({ storage, inputs }: RecordingsDeps) {
      */
     async find(
       { field, source }: RecordingSource,
-      { organizationId, copies }: { organizationId: string; copies: RequestCopies },
+      { reader, copies }: { reader: FileReader; copies: RequestCopies },
     ): Promise<Recording> {
-      const input = await inputs.resolve({ field, url: source }, organizationId);
+      const input = await inputs.resolve({ field, url: source }, reader);
       const hasSecrets =
         input.kind === 'url' && listSecretParameters(new URL(input.url)).length > 0;
       if (input.kind === 'url' && !hasSecrets) return input;
@@ -158,8 +159,7 @@ async function receiveFile(
       durationSeconds,
       async store(named) {
         storageKey = await uploads.storeSpooled({
-          organizationId: owner.organizationId,
-          keyId: owner.keyId,
+          ...owner,
           extension: type.extension,
           convertedFrom,
           path,

@@ -1,6 +1,7 @@
 /** A job as an execution: how its row is shown to readers, and how its workflow starts. */
 import type { Client } from '@temporalio/client';
 import type { SearchAttributePair } from '@temporalio/common';
+import { splitEndUser } from '../../domain/end-users.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
 import {
   checkNow,
@@ -32,6 +33,7 @@ export function createJobKind(
       const waits = Object.values(approvals ?? {}).map(({ sinceMs, end }) => [sinceMs, end?.kind]);
       return JSON.stringify([status, callStates, queuePosition, verifying, waits]);
     },
+    endUserOf: ({ metadata }) => splitEndUser(metadata).endUser,
     show: view.resource,
   };
 }

@@ -284,11 +284,12 @@ export function buildConditions(
   return conditions;
 }
 
-function buildPageConditions({ beforeId }: JobListing): FragmentSqlToken[] {
+function buildPageConditions({ beforeId, metadata = {} }: JobListing): FragmentSqlToken[] {
   if (beforeId === undefined) return [];
   return [
     sql.fragment`(x.created_at, x.id) < (SELECT b.created_at, b.id FROM job b
-      WHERE b.id = ${beforeId} AND b.organization_id = x.organization_id)`,
+      WHERE b.id = ${beforeId} AND b.organization_id = x.organization_id
+        AND coalesce(b.metadata, '{}') @> ${sql.jsonb(metadata)})`,
   ];
 }
 

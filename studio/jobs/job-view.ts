@@ -55,11 +55,11 @@ const status = z.enum(['queued', 'in_progress', 'completed', 'failed', 'canceled
 
 /** Schema of the `credits` block (spec §2.7). All amounts are in credits. */
 export const creditsSchema: z.ZodType<CreditsBlock> = z
-  .object({ used: z.number(), cost: z.number(), remaining: z.number() })
+  .object({ used: z.number(), cost: z.number(), remaining: z.number().nullable() })
   .meta({
     id: 'Credits',
     description:
-      'Amounts in credits: charged so far (`used`), price (`cost`) and available balance (`remaining`).',
+      'Amounts in credits: charged so far (`used`), price (`cost`) and available balance (`remaining`, null for a browser token).',
   });
 
 /** Schema of the `data` of a 202 response. */

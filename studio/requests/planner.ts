@@ -42,7 +42,7 @@ import type { Caller } from '../../identity/access.ts';
 export interface PlanRequest {
   jobId: string;
   requestId: string;
-  caller: Pick<Caller, 'organizationId' | 'keyId'>;
+  caller: Pick<Caller, 'organizationId' | 'keyId' | 'token'>;
   capability: Capability;
   request: JsonObject;
   draft: DraftPlan;
@@ -179,6 +179,7 @@ export function completePlan(config: Config, input: PlanRequest): JobPlan {
     jobId: input.jobId,
     organizationId: input.caller.organizationId,
     keyId: input.caller.keyId,
+    ...(input.caller.token && { tokenId: input.caller.token.tokenId }),
     requestId: input.requestId,
     type: input.capability.type,
     model: input.draft.model,

@@ -103,14 +103,13 @@ export async function draftRequest(
   plan: DraftPlan,
   { inputs, recordings, copies }: DraftingDeps,
 ): Promise<{ request: JsonObject; draft: DraftPlan }> {
-  const { organizationId } = caller;
   const stored: StoredFiles = (await parsedRequest.storeFiles?.()) ?? {};
   const { request = parsedRequest.request } = stored;
   const { recordings: open, ...planned } = stored.request ? capability.plan(request) : plan;
-  const find = (source: RecordingSource) => recordings.find(source, { organizationId, copies });
+  const find = (source: RecordingSource) => recordings.find(source, { reader: caller, copies });
   const found = open && (stored.recordings ?? (await Promise.all(open.sources.map(find))));
   const unprepared = open && found ? open.complete(found) : planned;
-  const prepare = (draft: DraftPlan) => inputs.prepare(draft, organizationId);
+  const prepare = (draft: DraftPlan) => inputs.prepare(draft, caller);
   const draft = await prepare(unprepared).catch((error: unknown) =>
     prepare(removeRejectedItems(unprepared, error)),
   );

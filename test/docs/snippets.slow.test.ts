@@ -49,6 +49,14 @@ const notRun: { file: string; begins: string; reason: string }[] = [
     begins,
     reason: 'test/docs/usage-feed.slow.test.ts runs it',
   })),
+  ...[
+    "import { readFile } from 'node:fs/promises';",
+    "import { createBrowserClient } from 'studio-gateway-client';",
+  ].map((begins) => ({
+    file: 'docs/browser.md',
+    begins,
+    reason: 'test/docs/browser.slow.test.ts runs it',
+  })),
   {
     file: 'docs/performance.md',
     begins: 'npm run dev -- bench',
@@ -182,7 +190,7 @@ function isObject(value: unknown): value is Record<string, unknown> {
 
 const runnable = new Set(['sh', 'bash', 'js', 'ts', 'python']);
 /** Languages of blocks that are not run. */
-const shown = new Set(['', 'json', 'yaml', 'text', 'mermaid', 'sql']);
+const shown = new Set(['', 'json', 'html', 'yaml', 'text', 'mermaid', 'sql']);
 const pages = await Promise.all(
   (await documents()).map(async (file) => [file, await readBlocks(file)] as const),
 );

@@ -108,6 +108,11 @@ const exceptions: [why: string, statuses: string[], ids: string][] = [
   ['the model belongs to another capability', ['400'], 'listStudioModels'],
   ['the vectors of a model have a maximum length', ['400'], 'createEmbeddings estimateEmbeddings'],
   ['the sums are grouped by a list of names', ['400'], 'getMargin'],
+  [
+    'scopes are not repeated, and an end user has a limited number of tokens',
+    ['400'],
+    'createBrowserToken',
+  ],
   ['a new organization has no credits', ['402'], 'takeCreditsBack'],
   ['a size and a media type have statuses of their own', ['413', '415'], 'createUploadUrl'],
   [

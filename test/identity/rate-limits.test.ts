@@ -10,7 +10,9 @@ import {
   type Caller,
   generateApiKey,
   type RateBucket,
+  scopes,
 } from '../../identity/access.ts';
+import { createBrowserToken } from '../../identity/browser-tokens.ts';
 import { createKey, createKeys } from '../../identity/keys.ts';
 import { setOrganizationLimits } from '../../identity/organizations.ts';
 import { createCaller } from '../harness/callers.ts';
@@ -84,6 +86,42 @@ describe('the rate limit', () => {
       '{"requests": 60, "userFactor": 10, "organizationFactor": 10}')`);
     const query = `SELECT hits FROM rate_window WHERE owner_id = '${keyId}'`;
     expect(await database.query(query)).toEqual([{ hits: 2 }]);
+  });
+
+  it('of browser tokens is counted by end user, and uses up nothing of the key that made them', async () => {
+    const caller = await newKey();
+    const { organizationId, userId } = caller;
+    const owner = { organizationId, userId, name: 'limited', rateLimit: 4 };
+    const limited = await createKey(database.pool, pepper, owner);
+    const access = newAccess(5, 10);
+    const newToken = async (keyId: string, endUser: string): Promise<string> => {
+      const maker = { organizationId, keyId, scopes: [...scopes], allowedModels: null };
+      const request = { maker, endUser, expiresInSeconds: 60 };
+      return (await createBrowserToken(database.pool, pepper, request)).token;
+    };
+    const passed = async (token: string, count: number) => {
+      const sent = Array.from({ length: count }, () => access.admit(token, 'requests'));
+      const rates = (await Promise.all(sent)).map((one) => one && access.findRate(one).remaining);
+      return rates.filter((remaining) => remaining !== null && remaining >= 0).length;
+    };
+    // All tokens of an end user share a window.
+    expect(await passed(await newToken(caller.keyId, 'ann'), 4)).toBe(4);
+    expect(await passed(await newToken(caller.keyId, 'ann'), 4)).toBe(1);
+    for (const endUser of ['bob', 'eve', 'dan'])
+      expect(await passed(await newToken(caller.keyId, endUser), 9)).toBe(5);
+    expect(await passed(caller.key, 5)).toBe(5);
+    // Tokens of a key with a limit have, all together, at most as many requests as the key.
+    expect(await passed(await newToken(limited.keyId, 'joe'), 3)).toBe(3);
+    expect(await passed(await newToken(limited.keyId, 'sue'), 3)).toBe(1);
+    expect(await passed(limited.key, 5)).toBe(4);
+    const windows = await database.query<{ id: string; hits: number }>(
+      `SELECT owner_id AS id, hits FROM rate_window WHERE owner_id LIKE '%' || $1`,
+      [organizationId],
+    );
+    expect(Object.fromEntries(windows.map(({ id, hits }) => [id, hits]))).toEqual({
+      [organizationId]: 9,
+      [`tokens/${organizationId}`]: 26,
+    });
   });
 
   it('is separate for each key and each bucket, also for simultaneous requests', async () => {

@@ -20,7 +20,7 @@ let jobId = '';
 let storageKey = '';
 
 const tables =
-  'account reservation budget_spend ledger_entry job artifact usage_day usage_closed_day booked_account'.split(
+  'account reservation budget_spend ledger_entry job artifact usage_day usage_closed_day booked_account browser_token'.split(
     ' ',
   );
 
@@ -83,6 +83,9 @@ const damage: Record<string, string> = {
     'UPDATE account SET window_used = window_used + 1',
   'the spending of a budget differs from its reservations and charges':
     'UPDATE budget_spend SET spent = spent + 1',
+  'the spending of a browser token differs from its reservations': `INSERT INTO browser_token
+    (id, organization_id, end_user, key_id, mac, scopes, spent_micro, expires_at)
+    SELECT 'tok_1', organization_id, 'ann', id, mac, scopes, 1, now() FROM api_key LIMIT 1`,
   'a job or chat is counted in other budgets than those of its API key and end user': `UPDATE reservation
     SET budget_id = 'another'`,
   'a charge has another price than its reservation': `UPDATE ledger_entry SET price_rows = '{price_1}'

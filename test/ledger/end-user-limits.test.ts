@@ -7,7 +7,8 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import { createEndUserLimits } from '../../ledger/end-user-limits.ts';
 import { scopes } from '../../identity/access.ts';
-import { useLedger, type Holder } from './use-ledger.ts';
+import { createBrowserToken } from '../../identity/browser-tokens.ts';
+import { pepper, useLedger, type Holder } from './use-ledger.ts';
 
 const ledgers = useLedger();
 let limits: ReturnType<typeof createEndUserLimits>;
@@ -220,4 +221,77 @@ it('random moves of two end users match a model of a few lines', async () => {
     // The seed is printed with a counterexample; SEED=… repeats it.
     { numRuns: 8, ...(process.env['SEED'] && { seed: Number(process.env['SEED']) }) },
   );
+});
+
+describe('a limit of a browser token', () => {
+  const tokenExceeded = { verdict: 'token_limit_exceeded', per: 'total', resetsAtMs: null };
+  async function newToken(of: Holder, maxMicro: number): Promise<Holder> {
+    const { organizationId, keyId } = of;
+    const { tokenId } = await createBrowserToken(ledgers.pool, pepper, {
+      maker: { organizationId, keyId, scopes: [...scopes], allowedModels: null },
+      endUser: 'ann',
+      expiresInSeconds: 60,
+      maxCredits: maxMicro / 1e6,
+    });
+    return { ...of, endUser: 'ann', tokenId };
+  }
+  const spent = async ({ tokenId }: Holder) =>
+    (
+      await ledgers.query<{ spent: number }>(
+        'SELECT spent_micro::int AS spent FROM browser_token WHERE id = $1',
+        [tokenId],
+      )
+    )[0]?.spent;
+
+  it('is never exceeded by 64 parallel jobs and chats of two processes on a maximum of 30', async () => {
+    const of = await newToken(await ledgers.newHolder(), 30);
+    const raced = await Promise.all(
+      Array.from({ length: 64 }, (_, index) =>
+        index % 3 === 0
+          ? ledgers.reserveChat(of, 1)
+          : reserve(of, 1, { from: index % 2 ? ledgers.ledger : ledgers.other }),
+      ),
+    );
+    expect(raced.filter(({ verdict }) => verdict === 'reserved')).toHaveLength(30);
+    for (const answer of raced.filter(({ verdict }) => verdict !== 'reserved'))
+      expect(answer).toMatchObject({ ...tokenExceeded, limit: 30, used: 30, required: 1 });
+    expect(await spent(of)).toBe(30);
+    // Another token of the same end user has a maximum of its own.
+    expect(await reserve(await newToken(of, 5), 5)).toMatchObject({ verdict: 'reserved' });
+  });
+
+  it('regains released and uncharged credits, and counts a repeated reservation once', async () => {
+    const of = await newToken(await ledgers.newHolder(), 10);
+    const [one, two] = [newId('job'), newId('job')];
+    for (const _ of [1, 2]) await reserve(of, 6, { id: one });
+    await reserve(of, 4, { id: two });
+    expect(await spent(of)).toBe(10);
+    await settle(of, one, null);
+    await settle(of, two, 3);
+    expect(await spent(of)).toBe(3);
+    expect(await reserve(of, 8)).toMatchObject(tokenExceeded);
+  });
+
+  it('counts in the limits of its end user and of the key that made it too', async () => {
+    const holder = await ledgers.newHolder();
+    const key = await ledgers.keys.create({
+      userId: holder.userId,
+      name: 'limited',
+      actingKeyId: null,
+      scopes,
+      limit: { credits: 5 / 1e6, per: 'total' },
+    });
+    const of = await newToken({ ...holder, keyId: key.meta.keyId }, 100);
+    const other = await newToken({ ...holder, keyId: key.meta.keyId }, 100);
+    expect(await reserve(of, 4)).toMatchObject({ verdict: 'reserved' });
+    // Another token of the same key regains nothing.
+    expect(await reserve(other, 2)).toMatchObject({ verdict: 'key_limit_exceeded', limit: 5 });
+    await set(holder, 'ann', { limit: { credits: 5 / 1e6, per: 'day' } });
+    expect(await reserve(await newToken(holder, 100), 2)).toMatchObject(exceeded);
+  });
+
+  it('is zero once the row of the token is deleted', async () => {
+    const of = { ...(await ledgers.newHolder()), endUser: 'ann', tokenId: newId('browserToken') };
+    expect(await reserve(of, 1)).toMatchObject({ ...tokenExceeded, limit: 0 });
+  });
 });

@@ -15,6 +15,8 @@ import { during } from '../harness/during.ts';
 export interface Holder extends Pick<TestCaller, 'organizationId' | 'userId' | 'keyId'> {
   /** End user of its reservations. */
   endUser?: string;
+  /** Browser token of its reservations. */
+  tokenId?: string;
 }
 
 /** Returns the metadata of a reservation of a holder. */
@@ -30,7 +32,7 @@ interface MoveOptions {
   hasJob?: boolean;
 }
 
-const pepper = 'a pepper that is only used in these tests';
+export const pepper = 'a pepper that is only used in these tests';
 /** The person and the reason of grants. */
 export const by = { actor: 'test', reason: 'test' };
 export const servedBy = { model: 'm', provider: 'p' };
@@ -64,13 +66,21 @@ async function start() {
     },
 
     reserve(
-      { organizationId, keyId, ...of }: Holder,
+      { organizationId, keyId, tokenId, ...of }: Holder,
       amountMicro: number,
       { id = newId('job'), from = ledger, hasJob = false }: MoveOptions & { id?: string } = {},
     ) {
       const deadlineAt = new Date(Date.now() + 60_000).toISOString();
       const request = { provider: 'fal', requestId: 'req_1', deadlineAt, request: {} };
-      const job = { keyId, type: 'imageGenerate', model: null, ...request, ...metadataOf(of) };
+      const plan = tokenId === undefined ? {} : { plan: { tokenId } };
+      const job = {
+        keyId,
+        type: 'imageGenerate',
+        model: null,
+        ...plan,
+        ...request,
+        ...metadataOf(of),
+      };
       const reservation = {
         organizationId,
         id,
@@ -102,13 +112,15 @@ async function start() {
     },
 
     reserveChat(
-      { organizationId, keyId, ...of }: Holder,
+      { organizationId, keyId, tokenId, ...of }: Holder,
       amountMinMicro: number,
       amountMaxMicro = amountMinMicro,
       id = newId('chat'),
     ) {
       const amounts = { amountMinMicro, amountExpectedMicro: amountMaxMicro, amountMaxMicro };
-      const chat = { keyId, ...servedBy, streamed: false, requestId: 'req_1', ...metadataOf(of) };
+      const token = tokenId === undefined ? {} : { tokenId };
+      const sent = { streamed: false, requestId: 'req_1' };
+      const chat = { keyId, ...token, ...servedBy, ...sent, ...metadataOf(of) };
       const reservation = { organizationId, id, ...amounts, freeDivisor: 2, ttlMs: 60_000 };
       return chatLedger.reserve({ ...reservation, chat });
     },

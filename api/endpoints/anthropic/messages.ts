@@ -68,6 +68,7 @@ export const anthropic = defineSection('Anthropic’s endpoints', {
   countMessageTokens: defineEndpoint({
     route: 'POST /api/v1/messages/count_tokens',
     scope: 'chat',
+    allowsTokens: true,
     errorFormat: 'anthropic',
     acceptsXApiKey: true,
     summary: 'Estimate the input tokens of a message (Anthropic-compatible)',

@@ -23,6 +23,7 @@ import { withRenamedFields } from './field-names.ts';
 export const imagesGenerations = defineEndpoint({
   route: 'POST /api/v1/images/generations',
   scope: 'studio:image',
+  allowsTokens: true,
   errorFormat: 'openai',
   summary: 'Generate images (OpenAI-compatible)',
   description:
@@ -61,6 +62,7 @@ const binaryFile = z.string().meta({ format: 'binary' });
 export const imagesEdits = defineEndpoint({
   route: 'POST /api/v1/images/edits',
   scope: 'studio:image',
+  allowsTokens: true,
   errorFormat: 'openai',
   summary: 'Edit images (OpenAI-compatible)',
   description:

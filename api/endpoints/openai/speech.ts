@@ -32,6 +32,7 @@ function truncateTitle(text: string): string {
 export const audioSpeech = defineEndpoint({
   route: 'POST /api/v1/audio/speech',
   scope: 'studio:audio',
+  allowsTokens: true,
   errorFormat: 'openai',
   summary: 'Turn text into speech (OpenAI-compatible)',
   description:

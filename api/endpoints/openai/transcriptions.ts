@@ -64,6 +64,7 @@ function createRecordingReader(onFormat: (format: Format) => void): RequestBodyR
 export const audioTranscriptions = defineEndpoint({
   route: 'POST /api/v1/audio/transcriptions',
   scope: 'studio:audio',
+  allowsTokens: true,
   errorFormat: 'openai',
   summary: 'Transcribe a recording (OpenAI-compatible)',
   description:

@@ -34,6 +34,7 @@ export const callerPages = [
   { name: 'Files', path: '/files', to: '/files' },
   { name: 'Bulk', path: '/bulk', to: '/bulk' },
   { name: 'Usage', path: '/usage', to: '/usage' },
+  { name: 'End users', path: '/end-users', to: '/end-users' },
   { name: 'API keys', path: '/keys', to: '/keys' },
   { name: 'Webhooks', path: '/webhooks', to: '/webhooks' },
   { name: 'Models & prices', path: '/models', to: '/models' },

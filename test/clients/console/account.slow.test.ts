@@ -160,6 +160,57 @@ describeInBrowser('the account in the console', () => {
     expect((await gateway.call('/api/v1/key', { key })).status).toBe(401);
   });
 
+  it('lists end users by what they spend, limits and suspends them, and revokes their tokens', async () => {
+    const { key } = await gateway.newCaller({ credits: 100 });
+    for (const endUser of ['ann', 'ann', 'bob']) await draw(key, { endUser });
+    const minted = await gateway.call<{ data: { token: string } }>('/api/v1/end-users/bob/tokens', {
+      key,
+      body: {},
+    });
+    const { token } = minted.body.data;
+    const { page, problems } = await openAs(key);
+    await visit(page, 'End users');
+    const rows = page.locator('tbody tr');
+    await rows.nth(2).waitFor();
+    const names = await rows.evaluateAll((lines) =>
+      lines.map((line) => line.getAttribute('data-row')),
+    );
+    expect(names).toEqual(['*', 'ann', 'bob']);
+    await rows.nth(1).getByText('7.80').waitFor();
+    const change = async (name: string, fill: () => Promise<unknown>, verb: string) => {
+      await page.getByRole('button', { name }).click();
+      const dialog = page.getByRole('dialog');
+      await fill();
+      await expectAccessible(page);
+      await dialog.getByRole('button', { name: verb, exact: true }).click();
+      await dialog.waitFor({ state: 'detached' });
+    };
+    const credits = page.getByLabel('Limit in credits');
+    await change('Limits of all others', () => credits.fill('10'), 'Save');
+    await rows.nth(0).getByText('10 credits a month').waitFor();
+    await rows.nth(1).getByText('7.80 used, 2.20 remaining').waitFor();
+    await rows.nth(1).getByText('The limit of all others').waitFor();
+    await change(
+      'Suspend “ann”',
+      () => page.getByText('Running ones continue.').waitFor(),
+      'Suspend',
+    );
+    await rows.nth(1).getByText('Suspended').waitFor();
+    await change('Revoke tokens of “bob”', () => page.getByText('immediately').waitFor(), 'Revoke');
+    expect((await gateway.call('/api/v1/studio/jobs', { key: token })).status).toBe(401);
+    const endUser = page.getByRole('textbox', { name: /^End user/ });
+    await change(
+      'Limit an end user',
+      async () => [await endUser.fill('eve'), await credits.fill('1')],
+      'Save',
+    );
+    await page.locator('tr[data-row=eve]').getByText('0.00 used, 1.00 remaining').waitFor();
+    const { body } = await gateway.call('/api/v1/end-users/ann', { key });
+    const limit = { credits: 10, per: 'month' };
+    expect(body).toMatchObject({ data: { suspended: true, limit } });
+    expect(problems).toEqual([]);
+  });
+
   it.each([
     ['copied', true, 'Copied', ' copied'],
     ['selected', false, 'Selected: copy it with Ctrl+C or ⌘C', ' Selected: copy it with'],

@@ -82,9 +82,9 @@ async function describePages(browser: Browser): Promise<string> {
   return (await Promise.all(texts)).join('\n');
 }
 
-/** Returns the shared gateway with a browser, whose pages are closed after each test. */
-export function useConsole() {
-  const gateway = useGateway();
+/** Returns a gateway with a browser, whose pages are closed after each test; by default the shared gateway. */
+export function useConsole(options: Parameters<typeof useGateway>[0] = {}) {
+  const gateway = useGateway(options);
   let browser: Browser;
   beforeAll(async () => {
     // Chromium refuses its sandbox to root, which containers and CI are.
@@ -105,6 +105,8 @@ export function useConsole() {
     /** Opens a page by its path. Sessions that are begun before save the load of the page that signs in. */
     openPath: (path: string, begin: (page: Page) => Promise<void>) =>
       openPage(browser, `${gateway.url}/console/${path}`, begin),
+    /** Opens any page. */
+    visit: (address: string) => openPage(browser, address),
     /** Opens the console and signs in, as the file's caller by default. */
     openAs: async (key = gateway.caller.key): Promise<ConsolePage> => {
       const opened = await openPage(browser, `${gateway.url}/console`);

@@ -34,6 +34,11 @@ describeInBrowser('the pages of the console', () => {
       method: 'POST',
       body: { items },
     });
+    await startImage({ prompt: 'a red boat', endUser: 'an-end-user-without-spaces-'.repeat(4) });
+    await call('/api/v1/end-users/*', {
+      method: 'PUT',
+      body: { limit: { credits: 500, per: 'month' }, rateLimit: 30 },
+    });
     const messages = [{ role: 'user', content: 'hello' }];
     await call('/api/v1/chat', { method: 'POST', body: { model: 'gpt-5-mini', messages } });
     await call('/api/v1/studio/image/generate', { method: 'POST', body: { prompt: '' } });
@@ -136,6 +141,7 @@ describeInBrowser('the pages of the console', () => {
     'bulk',
     'bulk/:bulk',
     'usage',
+    'end-users',
     'keys',
     'webhooks',
     'models',

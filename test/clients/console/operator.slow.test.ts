@@ -285,6 +285,39 @@ describeInBrowser('the console of an operator', () => {
     expect(problems).toEqual([]);
   });
 
+  it('sets a markup and fixed prices, and ends them', async () => {
+    const { organizationId } = await gateway.newCaller();
+    const { page, problems } = await openAsOperator();
+    await visit(page, 'Prices');
+    const prices: [what: string, kind: string, fields: Record<string, string>, shown: string][] = [
+      ['*', 'a markup on the catalog', { 'Markup in percent': '12.5' }, '+12.5 %'],
+      ['image/generate', 'a fixed price for Studio work', { Credits: '7' }, '7 credits per image'],
+      [
+        'chat',
+        'a fixed price for tokens',
+        { 'Credits per million input tokens': '100', 'Per million output tokens': '400' },
+        '100 / 400 credits per million input / output tokens',
+      ],
+    ];
+    for (const [what, kind, fields, shown] of prices) {
+      await page.getByRole('button', { name: 'Add', exact: true }).click();
+      const dialog = page.getByRole('dialog');
+      await dialog.getByRole('textbox', { name: /^Organization/ }).fill(organizationId);
+      await dialog.getByRole('textbox', { name: /^For/ }).fill(what);
+      await dialog.getByRole('combobox', { name: 'Price' }).selectOption(kind);
+      for (const [label, value] of Object.entries(fields))
+        await dialog.getByRole('spinbutton', { name: label }).fill(value);
+      await expectAccessible(page);
+      await confirm(page, 'Add', 'contract 3');
+      const line = page.locator('tr').filter({ hasText: shown }).filter({ hasText: what });
+      const end = line.getByRole('button', { name: `End the price for ${what}` });
+      await end.click();
+      await confirm(page, 'End', 'contract 3');
+      await end.waitFor({ state: 'detached' });
+    }
+    expect(problems).toEqual([]);
+  });
+
   it('creates an organization, grants and withdraws credits, and suspends the organization', async () => {
     const { page, problems } = await openAsOperator();
     await visit(page, 'Organizations');

@@ -20,12 +20,18 @@ export const readUseLimits = (read: FieldReader) => ({
   jobsMax: readNumber(read('jobsMax')),
 });
 
-/** Reads all limits of a key from the form fields. Null means no limit. */
-export function readLimits(read: FieldReader) {
+/** Reads the limit in credits from the form fields. Null means no limit. */
+export function readCreditLimit(read: FieldReader): KeyLimit | null {
   const per = periods.find(([id]) => id === read('per'))?.[0] ?? 'month';
   const credits = readNumber(read('credits'));
-  return { limit: credits === null ? null : { credits, per }, ...readUseLimits(read) };
+  return credits === null ? null : { credits, per };
 }
+
+/** Reads all limits of a key from the form fields. Null means no limit. */
+export const readLimits = (read: FieldReader) => ({
+  limit: readCreditLimit(read),
+  ...readUseLimits(read),
+});
 
 /** Formats the limit of a key, e.g. `500 credits a month`. */
 export function formatLimit({ credits, per }: KeyLimit): string {
@@ -72,25 +78,27 @@ export function LimitFields({
 }) {
   return (
     <>
-      <div className="pair">
-        <TextField
-          label="Limit in credits"
-          name="credits"
-          type="number"
-          min={0}
-          max={1_000_000_000}
-          step="any"
-          placeholder="No limit"
-          defaultValue={limits?.limit?.credits}
-        />
-        <SelectField
-          label="Per"
-          name="per"
-          options={periods}
-          defaultValue={limits?.limit?.per ?? 'month'}
-        />
-      </div>
+      <CreditLimitFields limit={limits?.limit ?? null} />
       <UseLimitFields limits={limits} />
     </>
+  );
+}
+
+/** Shows the fields for a limit in credits. */
+export function CreditLimitFields({ limit }: { limit: KeyLimit | null }) {
+  return (
+    <div className="pair">
+      <TextField
+        label="Limit in credits"
+        name="credits"
+        type="number"
+        min={0}
+        max={1_000_000_000}
+        step="any"
+        placeholder="No limit"
+        defaultValue={limit?.credits}
+      />
+      <SelectField label="Per" name="per" options={periods} defaultValue={limit?.per ?? 'month'} />
+    </div>
   );
 }

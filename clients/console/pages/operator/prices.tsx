@@ -1,8 +1,10 @@
 /** Page of the price book and of the margin of the last 30 days. */
 import { useQuery } from '@tanstack/react-query';
+import { useState } from 'react';
 import { unwrap } from '../../gateway/client.ts';
 import { operatorApi, type OperatorSchemas } from '../../gateway/operator.ts';
-import { TextField } from '../../parts/fields.tsx';
+import type { FieldReader } from '../../parts/dialog.tsx';
+import { SelectField, TextField, toOptions } from '../../parts/fields.tsx';
 import { Panel } from '../../parts/panel.tsx';
 import type { Column } from '../../parts/table.tsx';
 import { RelativeTime } from '../../parts/times.tsx';
@@ -89,7 +91,7 @@ export function Prices() {
           body={(read) => ({
             organizationId: read('organizationId') || null,
             what: read('what'),
-            markupPercent: Number(read('markupPercent')),
+            ...readPrice(read),
           })}
         >
           <TextField label="Organization" hint="empty: all" name="organizationId" maxLength={64} />
@@ -100,16 +102,7 @@ export function Prices() {
             required
             maxLength={128}
           />
-          <TextField
-            label="Markup in percent"
-            name="markupPercent"
-            type="number"
-            min={-100}
-            max={10_000}
-            step={0.01}
-            required
-          />
-          <p className="hint">Fixed prices: studio admin prices add --unit or --input, --output.</p>
+          <PriceFields />
         </OperatorAction>
       </Panel>
       <Panel
@@ -122,6 +115,66 @@ export function Prices() {
       />
     </>
   );
+}
+
+const priceKinds = [
+  ['markup', 'a markup on the catalog'],
+  ['unit', 'a fixed price for Studio work'],
+  ['tokens', 'a fixed price for tokens'],
+] as const;
+
+const units = ['image', 'second', 'character', 'request'] as const satisfies readonly NonNullable<
+  PriceRow['unit']
+>[];
+
+/** Returns the price of the form. Only the fields of the chosen kind are shown. */
+function readPrice(read: FieldReader): object {
+  const readNumber = (name: string): number => Number(read(name));
+  if (read('kind') === 'unit')
+    return { unit: read('unit'), creditsPerUnit: readNumber('creditsPerUnit') };
+  if (read('kind') === 'markup') return { markupPercent: readNumber('markupPercent') };
+  return {
+    inputCreditsPerMillion: readNumber('inputCreditsPerMillion'),
+    outputCreditsPerMillion: readNumber('outputCreditsPerMillion'),
+  };
+}
+
+/** Shows the choice of the kind of price, and the fields of the chosen kind. */
+function PriceFields() {
+  const [kind, setKind] = useState<(typeof priceKinds)[number][0]>('markup');
+  return (
+    <>
+      <SelectField label="Price" name="kind" options={priceKinds} value={kind} change={setKind} />
+      {kind === 'markup' && (
+        <TextField
+          label="Markup in percent"
+          hint="negative: a discount"
+          name="markupPercent"
+          type="number"
+          min={-100}
+          max={10_000}
+          step={0.01}
+          required
+        />
+      )}
+      {kind === 'unit' && (
+        <div className="pair">
+          <CreditsField label="Credits" name="creditsPerUnit" />
+          <SelectField label="Per" name="unit" options={toOptions(units)} />
+        </div>
+      )}
+      {kind === 'tokens' && (
+        <div className="pair">
+          <CreditsField label="Credits per million input tokens" name="inputCreditsPerMillion" />
+          <CreditsField label="Per million output tokens" name="outputCreditsPerMillion" />
+        </div>
+      )}
+    </>
+  );
+}
+
+function CreditsField(props: { label: string; name: string }) {
+  return <TextField {...props} type="number" min={0} max={1_000_000} step="any" required />;
 }
 
 function EndRow({ id, what }: PriceRow) {

@@ -394,7 +394,7 @@ class JobTicket(TypedDict):
 class Credits(TypedDict):
     used: float
     cost: float
-    remaining: float
+    remaining: float | None
 
 
 class ErrorDetail(TypedDict):
@@ -936,6 +936,31 @@ class EndUser(TypedDict):
     rateLimit: int | None
     inherited: bool
     budget: EndUserBudget | None
+
+
+class NewBrowserToken(TypedDict):
+    tokenId: str
+    endUser: str
+    keyId: str
+    scopes: list[Literal['chat', 'models:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
+    allowedModels: list[str] | None
+    maxCredits: float | None
+    spentCredits: float
+    createdAt: str
+    expiresAt: str
+    token: str
+
+
+class BrowserToken(TypedDict):
+    tokenId: str
+    endUser: str
+    keyId: str
+    scopes: list[Literal['chat', 'models:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]
+    allowedModels: list[str] | None
+    maxCredits: float | None
+    spentCredits: float
+    createdAt: str
+    expiresAt: str
 
 
 class UsageSummaryRow(TypedDict):
@@ -4133,6 +4158,33 @@ class SetEndUserAnswer(GetEndUserAnswer):
 class DeleteEndUserAnswer(TypedDict):
     success: Literal[True]
     endUser: str
+
+
+class CreateBrowserTokenRequest(TypedDict):
+    expiresInSeconds: NotRequired[int]
+    scopes: NotRequired[list[Literal['chat', 'models:read', 'storage:write', 'files:delete', 'studio:image', 'studio:video', 'studio:audio', 'studio:read']]]
+    allowedModels: NotRequired[list[str] | None]
+    maxCredits: NotRequired[float | None]
+
+
+class CreateBrowserTokenAnswer(TypedDict):
+    success: Literal[True]
+    data: NewBrowserToken
+
+
+class ListBrowserTokensAnswer(TypedDict):
+    success: Literal[True]
+    data: list[BrowserToken]
+
+
+class RevokeBrowserTokensAnswerData(TypedDict):
+    endUser: str
+    revoked: int
+
+
+class RevokeBrowserTokensAnswer(TypedDict):
+    success: Literal[True]
+    data: RevokeBrowserTokensAnswerData
 
 
 class GetSessionAnswerSession(TypedDict):
