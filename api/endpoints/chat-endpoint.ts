@@ -8,7 +8,7 @@ import type { Presentation } from '../../chat/formats/completions-answer.ts';
 import { exactFields, repairAnswers, type ChatRequest } from '../../chat/formats/chat-fields.ts';
 import { completeEndUser, idempotencyHeader } from '../http/request-headers.ts';
 import type { Context } from '../context.ts';
-import { throwIfSent } from '../middleware/browser-tokens.ts';
+import { throwIfSent } from '../middleware/token-rules.ts';
 import type { EndpointDescription } from './description.ts';
 import { defineEndpoint, rawResponse, type Endpoint } from './endpoint.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';

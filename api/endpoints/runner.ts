@@ -16,7 +16,7 @@ import {
   hideAccount,
   mayReadIds,
   throwIfNotForTokens,
-} from '../middleware/browser-tokens.ts';
+} from '../middleware/token-rules.ts';
 import { authorize, throwIfViewer } from '../../identity/access.ts';
 import { readJson } from '../http/json-body.ts';
 import { parseBody } from '../http/ignored-fields.ts';

@@ -14,7 +14,7 @@ import { parseIdempotencyKey } from '../http/request-headers.ts';
 import type { Outbound } from '../../platform/outbound.ts';
 import { useOf, type Capability } from '../../studio/capabilities/capability.ts';
 import { readJson } from '../http/json-body.ts';
-import { throwIfSent } from '../middleware/browser-tokens.ts';
+import { throwIfSent } from '../middleware/token-rules.ts';
 import { parseWith } from '../../domain/parsing.ts';
 import { parseMetadata } from '../../domain/metadata.ts';
 import type { Recipes } from '../../studio/requests/recipe-versions.ts';

@@ -2,7 +2,7 @@
 import { isUtf8 } from 'node:buffer';
 import { z } from 'zod';
 import type { Context } from '../context.ts';
-import { findEndUser, scopeIdempotencyKey } from '../middleware/browser-tokens.ts';
+import { findEndUser, scopeIdempotencyKey } from '../middleware/token-rules.ts';
 import { addEndUser, endUserSchema, splitEndUser } from '../../domain/end-users.ts';
 import { fieldError, fieldsError } from '../../domain/errors.ts';
 import { parseWith } from '../../domain/parsing.ts';

@@ -427,7 +427,7 @@ const money: Fault[] = [
   },
   {
     name: 'a browser token sees the jobs of other end users by their ids',
-    file: 'api/middleware/browser-tokens.ts',
+    file: 'api/middleware/token-rules.ts',
     original:
       "if (typeof jobId === 'string' && !(await isJobSeen(pool, caller, jobId))) return false;",
     planted: '',
@@ -449,7 +449,7 @@ const money: Fault[] = [
   },
   {
     name: 'a browser token shows the balance of the account',
-    file: 'api/middleware/browser-tokens.ts',
+    file: 'api/middleware/token-rules.ts',
     original: "credits: { ...body['credits'], remaining: null }",
     planted: "credits: { ...body['credits'] }",
     tests: ['test/identity/browser-tokens.slow.test.ts'],

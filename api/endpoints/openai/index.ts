@@ -4,8 +4,8 @@
  */
 import { defineSection } from '../endpoint.ts';
 import { backgroundResponses } from './background-responses.ts';
-import { batches } from './batches.ts';
-import { files } from './batch-files.ts';
+import { batches } from './batch-resource.ts';
+import { files } from './file-resource.ts';
 import { createEmbeddings, estimateEmbeddings } from './embeddings.ts';
 import { imagesEdits, imagesGenerations } from './images.ts';
 import { createResponse } from './responses.ts';
