@@ -24,11 +24,12 @@ import { asJson } from '../domain/json.ts';
 import type { Settlement } from '../ledger/ledger.ts';
 import { databaseRetries } from '../platform/database.ts';
 import { correlate, type Logger } from '../platform/logger.ts';
+import type { Shares } from '../platform/shares.ts';
 import type { CallRecords } from '../providers/call-records.ts';
 import type { Inputs } from '../storage/inputs/inputs.ts';
 import type { Storage } from '../storage/storage.ts';
 import type { JobReads } from '../studio/jobs/job-reads.ts';
-import { attempt } from './attempt.ts';
+import { attempt, enterSlot } from './attempt.ts';
 import type { ChatService } from './chat.ts';
 import { beginCall, whileRecorded } from './submit.ts';
 
@@ -41,6 +42,8 @@ export interface ChatJobDeps {
   reads: Pick<JobReads, 'read'>;
   inputs: Inputs;
   storage: Storage;
+  /** Slots of this process for simultaneous answers. Organizations share them. */
+  chatSlots: Shares;
   logger: Logger;
 }
 
@@ -114,6 +117,8 @@ export async function reserveChat(deps: ChatJobDeps, plan: JobPlan): Promise<Cha
   return { verdict: 'reserved', reservedMicro, isSettled: state !== 'reserved' };
 }
 
+/** Maximum number of chat jobs that a worker answers at the same time; the others wait in Temporal. */
+export const chatAnswersMax = 200;
 /** Interval of the heartbeats of an answer, whose responses report that its job is canceled. */
 export const chatHeartbeatMs = 2000;
 
@@ -133,7 +138,7 @@ export function answerChat(deps: ChatJobDeps, task: ChatToAnswer): Promise<void>
   const { plan, reservedMicro } = task;
   const call = { jobId: plan.jobId, callIndex: 0 };
   correlate({ organizationId: plan.organizationId });
-  const run = async (): Promise<void> => {
+  const answer = async (): Promise<void> => {
     const stored = await deps.chatJobs.readOrder(plan.jobId);
     if (!stored) return;
     const order = await buildJobOrder(deps, plan, stored);
@@ -153,6 +158,14 @@ export function answerChat(deps: ChatJobDeps, task: ChatToAnswer): Promise<void>
       const outputs = { callIndex: 0, artifacts: [], data: asJson(end), delivered: 1, error };
       await pRetry(() => deps.records.markAnswered({ ...call, outputs }), databaseRetries);
     });
+  };
+  const run = async (): Promise<void> => {
+    const release = await enterSlot(deps.chatSlots, plan.organizationId);
+    try {
+      await answer();
+    } finally {
+      release();
+    }
   };
   return attempt(run, { heartbeatMs: chatHeartbeatMs });
 }

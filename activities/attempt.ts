@@ -54,7 +54,7 @@ async function takeSlot(
   slots: Map<string, Shares>,
   { organizationId, route: { provider } }: CallInput,
 ): Promise<() => void> {
-  const { info, cancellationSignal } = Context.current();
+  const { info } = Context.current();
   const providerSlots = slots.get(provider);
   assert(providerSlots, `the provider ${provider} has no slots`);
   if (!info.isLocal && info.activityType !== 'submit') {
@@ -62,13 +62,22 @@ async function takeSlot(
     slot.force(1);
     return slot.release;
   }
+  return enterSlot(providerSlots, organizationId);
+}
+
+/**
+ * Takes one of the slots that organizations share, and returns the function that releases it.
+ * @throws ApplicationFailure PROVIDER_BUSY if the organization has its share of them
+ */
+export async function enterSlot(slots: Shares, organizationId: string): Promise<() => void> {
+  const { info, cancellationSignal } = Context.current();
   const release = info.isLocal
-    ? providerSlots.take(organizationId)
-    : await providerSlots.enter(organizationId, slotWaitMs);
+    ? slots.take(organizationId)
+    : await slots.enter(organizationId, slotWaitMs);
   if (release && !cancellationSignal.aborted) return release;
   release?.();
   throw ApplicationFailure.create({
-    message: 'no request was sent: the organization has its share of the slots of the provider',
+    message: 'no request was sent: the organization has its share of the slots',
     type: 'PROVIDER_BUSY',
     category: ApplicationFailureCategory.BENIGN,
     // Not all at the same time.

@@ -12,6 +12,7 @@ import { assemble, type AssemblyInput } from './assemble.ts';
 import { attempt, attemptInSlot, type ProviderCallDeps } from './attempt.ts';
 import {
   answerChat,
+  chatAnswersMax,
   reserveChat,
   settleChat,
   type ChatToAnswer,
@@ -28,6 +29,7 @@ import { markVerifying } from './mark-verifying.ts';
 import type { UndeliveredJob } from '../ledger/ledger.ts';
 import { reserve } from './reserve.ts';
 import { createRelays, publicBaseUrl, type Services } from '../process/services.ts';
+import { createShares } from '../platform/shares.ts';
 import { createChatPlaces } from '../bulk/bulk-chats.ts';
 import { createBulkEventReader } from '../bulk/bulk-view.ts';
 import { createJobActions } from '../studio/jobs/job-actions.ts';
@@ -79,6 +81,7 @@ export function createActivities(
   const actionDeps = { ...services, config, client, jobOverview, webhookRelay };
   const jobActions = createJobActions(actionDeps);
   const chatPlaces = createChatPlaces(config.BULK_CHATS_MAX);
+  const chatDeps = { ...services, chat, chatSlots: createShares(chatAnswersMax) };
   return {
     reserve: (plan: JobPlan) => reserve(services, plan),
     ...createCallActivities(services),
@@ -86,8 +89,8 @@ export function createActivities(
     recordApproval: (event: ApprovalEvent) =>
       recordApproval({ ...services, publicBaseUrl: publicBaseUrl(config) }, event),
     assemble: (task: AssemblyInput) => assemble(services, task),
-    reserveChat: (plan: JobPlan) => reserveChat({ ...services, chat }, plan),
-    answerChat: (task: ChatToAnswer) => answerChat({ ...services, chat }, task),
+    reserveChat: (plan: JobPlan) => reserveChat(chatDeps, plan),
+    answerChat: (task: ChatToAnswer) => answerChat(chatDeps, task),
     settleChat: (task: ChatToSettle) => settleChat(services, task),
     charge: (job: DeliveredJob) => charge(services, job),
     release: (job: UndeliveredJob) => release(services, job),

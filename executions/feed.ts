@@ -25,14 +25,18 @@ export interface FollowedKind<Row extends { id: string }> extends AwaitedKind<Ro
   show: (row: Row) => object | Promise<object>;
 }
 
-/** Reader of an event stream. */
-interface Reader {
-  organizationId: string;
+/** Access of the reader of a stream, which ends with it. */
+interface Access {
   keyId: string;
   /** Browser token of the reader, which receives only the executions of its end user. */
   token: { tokenId: string; endUser: string } | null | undefined;
   /** Id of the reader's console session. Undefined if the reader authenticated with a key. */
   sessionId: string | undefined;
+}
+
+/** Reader of an event stream. */
+interface Reader extends Access {
+  organizationId: string;
   /** Id of the only execution that the reader receives. Null: all executions of the organization. */
   id: string | null;
   events: PassThrough;
@@ -228,8 +232,11 @@ const idRow = z.object({ id: z.string() });
  * Lists the readers whose key or browser token was revoked or has expired, whose organization is suspended, or whose
  * console session has ended.
  */
-async function listInvalid(pool: DatabasePool, readers: readonly Reader[]): Promise<Reader[]> {
-  const listAccessIds = ({ keyId, sessionId, token }: Reader): string[] => [
+export async function listInvalid<Reading extends Access>(
+  pool: DatabasePool,
+  readers: readonly Reading[],
+): Promise<Reading[]> {
+  const listAccessIds = ({ keyId, sessionId, token }: Access): string[] => [
     keyId,
     ...(sessionId === undefined ? [] : [sessionId]),
     ...(token ? [token.tokenId] : []),

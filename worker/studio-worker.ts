@@ -11,7 +11,7 @@ import {
   type WorkerOptions,
 } from '@temporalio/worker';
 import { createActivities, type Activities } from '../activities/index.ts';
-import { chatHeartbeatMs } from '../activities/answer-chat.ts';
+import { chatAnswersMax, chatHeartbeatMs } from '../activities/answer-chat.ts';
 import { createChat } from '../activities/chat.ts';
 import { providerConcurrency } from '../providers/provider-registry.ts';
 import { type Services } from '../process/services.ts';
@@ -67,12 +67,10 @@ const localActivitiesMax = 1000;
  */
 const studioActivitiesMax = 500;
 /**
- * Maximum number of submits per provider that wait in the worker for a slot (attempt.ts). They leave
- * the submits of other organizations a way to the free slots.
+ * Maximum number of submits per provider, and of chat jobs, that wait in the worker for a slot
+ * (attempt.ts). They leave those of other organizations a way to the free slots.
  */
 const waitingSubmitsMax = 16;
-/** Maximum number of chat jobs that a worker answers at the same time; the others wait in Temporal. */
-const chatAnswersMax = 200;
 /** Maximum number of concurrent webhook attempts, which mostly wait for receivers. */
 const webhookAttemptsMax = 100;
 
@@ -150,7 +148,7 @@ function createActivityWorkers(
     {
       taskQueue: chatTaskQueue(prefix),
       activities: { answerChat },
-      maxConcurrentActivityTaskExecutions: chatAnswersMax,
+      maxConcurrentActivityTaskExecutions: chatAnswersMax + waitingSubmitsMax,
       maxHeartbeatThrottleInterval: chatHeartbeatMs,
     },
     {

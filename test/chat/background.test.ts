@@ -1,6 +1,11 @@
 /** Background responses: chat jobs of OpenAI's Responses API. */
+import { MockActivityEnvironment } from '@temporalio/testing';
 import type { Response } from 'openai/resources/responses/responses';
 import { expect, it } from 'vitest';
+import { answerChat } from '../../activities/answer-chat.ts';
+import { newId } from '../../domain/ids.ts';
+import type { JobPlan } from '../../domain/job-plan.ts';
+import { createShares } from '../../platform/shares.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { sweepOnce } from '../harness/sweeps.ts';
 import { until } from '../harness/until.ts';
@@ -91,6 +96,42 @@ it('another organization finds nothing, and a deleted response is gone', async (
   const { body } = await gateway.call(`/api/v1/studio/jobs/${id}/timeline`, { key });
   expect(body).toMatchObject({ data: { request: { model: 'gpt-4o' } } });
   expect(JSON.stringify(body)).not.toContain('a secret wharf');
+});
+
+it('the stream of a response ends with the key that reads it', async () => {
+  const { organizationId } = clients.caller;
+  const input = '[[words:5000]] [[slow-chunks:20ms]]';
+  const { id } = await responses().create({ model: 'gpt-4o', input, background: true });
+  const second = await gateway.newKey({}, clients.caller.key);
+  const { openai: reader } = makeClients(gateway, { ...clients.caller, ...second });
+  const stream = await reader.responses.retrieve(id, { stream: true });
+  const read = (async () => {
+    for await (const event of stream) if (event.type === 'response.completed') return 'completed';
+    return 'ended';
+  })().catch(() => 'ended');
+  await gateway.database.query(
+    'UPDATE api_key SET revoked_at = now() WHERE organization_id = $1 AND id = $2',
+    [organizationId, second.keyId],
+  );
+  expect(await read).toBe('ended');
+  expect((await responses().cancel(id)).status).toBe('cancelled');
+});
+
+it('an organization that has its share of the slots waits, and another one does not', async () => {
+  const chatSlots = createShares(3);
+  const { services } = gateway.api;
+  const run = (organizationId: string) => {
+    const plan = { jobId: newId('job'), organizationId } as JobPlan;
+    const task = { plan, reservedMicro: 1, remainingMs: 60_000 };
+    return new MockActivityEnvironment().run(answerChat, { ...services, chatSlots }, task);
+  };
+  const releases = [chatSlots.take('org_one'), chatSlots.take('org_one')];
+  await expect(run('org_one')).rejects.toMatchObject({ type: 'PROVIDER_BUSY' });
+  // No job has this id, so there is nothing to answer.
+  expect(await run('org_two')).toBeUndefined();
+  releases[0]?.();
+  expect(await run('org_one')).toBeUndefined();
+  expect(chatSlots.countHeld('org_one')).toBe(1);
 });
 
 it('chat jobs count in the limit of open jobs, and texts that are deleted while they run stay deleted', async () => {

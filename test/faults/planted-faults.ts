@@ -26,6 +26,20 @@ const laterPrices = 'test/journeys/later-prices.slow.test.ts';
 
 const money: Fault[] = [
   {
+    name: 'the stream of a response outlives the key of its reader',
+    file: 'api/endpoints/openai/stored-responses.ts',
+    original: 'if (polls % keyCheckPolls === 0 &&',
+    planted: 'if (polls < 0 &&',
+    tests: [backgroundChats],
+  },
+  {
+    name: 'the chat jobs of an organization take all slots of a worker',
+    file: 'activities/answer-chat.ts',
+    original: 'const release = await enterSlot(deps.chatSlots, plan.organizationId);',
+    planted: 'const release = (): void => {};',
+    tests: [backgroundChats],
+  },
+  {
     name: 'a file that was sent twice stays in the spool',
     file: 'api/endpoints/studio-requests.ts',
     original: 'files.discard({ isUsed });',

@@ -10,6 +10,7 @@ import { GatewayError } from '../../../domain/errors.ts';
 import { chatJobType } from '../../../domain/job-contract.ts';
 import type { JobRecord } from '../../../domain/job-record.ts';
 import { isRecord } from '../../../domain/json.ts';
+import { listInvalid } from '../../../executions/feed.ts';
 import type { Composition } from '../../composition.ts';
 import type { Context } from '../../context.ts';
 import { createEventStream, eventStreamType, ReaderDisconnected } from '../../http/event-stream.ts';
@@ -18,6 +19,8 @@ import { closedSignal } from '../../middleware/request-shares.ts';
 
 /** Interval at which a stream reads the pieces of its answer, in milliseconds. */
 const pollMs = 500;
+/** Number of these intervals between checks of the reader's key. */
+const keyCheckPolls = 10;
 
 /** Creates the error for a response that is not stored. */
 export const notFound = (): GatewayError =>
@@ -47,14 +50,19 @@ export async function showResponse(services: Composition, job: JobRecord): Promi
   return formatRunningResponse(answered, { pieces, hasStarted: job.startedAtMs !== null });
 }
 
-/** Sends the events of a response that follow the one with the number `startingAfter`, until it ends. */
+/**
+ * Sends the events of a response that follow the one with the number `startingAfter`, until it ends or
+ * the key of the reader does.
+ */
 export async function streamResponse(
   ctx: Context,
   { job: first, startingAfter }: { job: JobRecord; startingAfter: number },
   services: Composition,
 ): Promise<void> {
   const { id, organizationId } = first;
-  const { chatJobs, jobWaits, config } = services;
+  const { chatJobs, jobWaits, config, pool } = services;
+  const { caller, sessionId } = ctx.state;
+  const reader = { keyId: caller.keyId, token: caller.token, sessionId };
   ctx.state.endTurn?.();
   const events = createEvents(await readAnswer(services, first), startingAfter);
   const stream = createEventStream(ctx.res, {
@@ -70,7 +78,7 @@ export async function streamResponse(
   try {
     await stream.write(events.formatStart());
     // The state is read before the pieces: all pieces are stored before the job ends.
-    for (let job: JobRecord | null = first, after = 0; ;) {
+    for (let job: JobRecord | null = first, after = 0, polls = 1; ; polls += 1) {
       for (const piece of await chatJobs.readPieces(id, after)) {
         after = piece.number;
         await stream.write(events.formatPiece(piece));
@@ -79,6 +87,7 @@ export async function streamResponse(
         return stream.end(events.formatEnd(await readAnswer(services, job)));
       job = await jobWaits.awaitEnd({ organizationId, id, signal }, pollMs);
       if (!job || (jobWaits.isDraining() && job.status === 'open')) break;
+      if (polls % keyCheckPolls === 0 && (await listInvalid(pool, [reader])).length > 0) break;
     }
     ctx.res.destroy();
   } catch (error) {
