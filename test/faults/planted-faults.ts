@@ -692,6 +692,14 @@ const bulk: Fault[] = [
     tests: [bulkChats],
   },
   {
+    name: 'a chat of a bulk job has the prices of its start',
+    file: 'chat/item-chats.ts',
+    original: 'const models = await checkModels(incoming, services, pricedAtMs);',
+    planted:
+      'const models = await checkModels(incoming, services, pricedAtMs * Number.NaN || undefined);',
+    tests: [laterPrices],
+  },
+  {
     name: 'a streamed chat is an item of a bulk job',
     file: 'chat/item-chats.ts',
     original: 'if (fields[name] == null || fields[name] === false) continue;',

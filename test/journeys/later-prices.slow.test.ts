@@ -65,4 +65,32 @@ describe('a later row', () => {
     const charge = { amount: 5_850_000, charged: 5_850_000, charged_by: [row] };
     expect(await readCharges(caller)).toMatchObject([charge, charge]);
   });
+
+  it('changes nothing for the waiting chats of a bulk job', async () => {
+    const caller = await gateway.newCaller();
+    const { key } = caller;
+    const row = await prices.add(caller);
+    const items = ['[[slow:2s]] a bay', 'a cape'].map((content) => ({
+      use: 'chat',
+      body: { model: 'gpt-4o', messages: [{ role: 'user', content }] },
+    }));
+    const started = await gateway.call<{ data: { bulkId: string } }>('/api/v1/studio/bulk', {
+      key,
+      body: { items, concurrency: 1 },
+    });
+    const at = `/api/v1/studio/bulk/${started.body.data.bulkId}`;
+    expect((await gateway.call(`${at}/pause`, { key, method: 'POST' })).status).toBe(200);
+    const later = await prices.add(caller, { markupPercent: 900 });
+    expect((await gateway.call(`${at}/resume`, { key, method: 'POST' })).status).toBe(200);
+    await until(async () => {
+      const { body } = await gateway.call<{ data: { done: boolean } }>(at, { key });
+      return body.data.done;
+    });
+    const charge = { price_rows: [row], reserved_by: [row], charged_by: [row] };
+    expect(await readCharges(caller)).toMatchObject([charge, charge]);
+    // A chat that is accepted now has the later price.
+    const [, { body } = { body: {} }] = items;
+    expect((await gateway.call('/api/v1/chat', { key, body })).status).toBe(200);
+    expect((await readCharges(caller)).at(-1)).toMatchObject({ charged_by: [later] });
+  });
 });
