@@ -56,7 +56,7 @@ export const endUserTokens = defineSection('End users', {
         .extend({
           token: z.string().meta({ description: 'The secret token. It is shown only once.' }),
         })
-        .meta({ id: 'NewBrowserToken' }),
+        .meta({ id: 'IssuedBrowserToken' }),
     ),
     created: 'The token. Repeated requests with the same Idempotency-Key return the same one.',
     errors: ['KEY_QUOTA_REACHED', 'NOT_FOUND'],

@@ -2836,7 +2836,7 @@ export interface components {
                 resetsAt: string | null;
             } | null;
         };
-        NewBrowserToken: {
+        IssuedBrowserToken: {
             tokenId: string;
             endUser: string;
             /** @description API key that made the token. */
@@ -7226,7 +7226,7 @@ export interface components {
         CreateBrowserTokenAnswer: {
             /** @constant */
             success: true;
-            data: components["schemas"]["NewBrowserToken"];
+            data: components["schemas"]["IssuedBrowserToken"];
         };
         ListBrowserTokensAnswer: {
             /** @constant */

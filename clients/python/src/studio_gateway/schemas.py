@@ -938,7 +938,7 @@ class EndUser(TypedDict):
     budget: EndUserBudget | None
 
 
-class NewBrowserToken(TypedDict):
+class IssuedBrowserToken(TypedDict):
     tokenId: str
     endUser: str
     keyId: str
@@ -4169,7 +4169,7 @@ class CreateBrowserTokenRequest(TypedDict):
 
 class CreateBrowserTokenAnswer(TypedDict):
     success: Literal[True]
-    data: NewBrowserToken
+    data: IssuedBrowserToken
 
 
 class ListBrowserTokensAnswer(TypedDict):
