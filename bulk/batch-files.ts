@@ -8,6 +8,7 @@ import { formatOpenaiError, getStatus } from '../domain/error-bodies.ts';
 import { errorTable, GatewayError } from '../domain/errors.ts';
 import { keysOf } from '../domain/json.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
+import { formatInTurns } from '../platform/work-turns.ts';
 import { linesContentType } from '../storage/storage.ts';
 import type { BulkItemRecord, BulkReads, BulkRecord } from './bulk-reads.ts';
 
@@ -83,26 +84,18 @@ function formatFailure(
 type TakeTurn = () => Promise<() => void>;
 
 /** Yields the lines of a file of a batch in portions, each in a turn. */
-async function* readLines(
+function readLines(
   bulkReads: BulkReads,
   { bulk, kind }: { bulk: BulkRecord; kind: BulkRecord['files'][number] },
   takeTurn: TakeTurn,
 ): AsyncGenerator<string> {
-  const portions = bulkReads.endedItems(bulk, kind === 'output');
-  for (;;) {
-    const endTurn = await takeTurn();
-    let text: string;
-    try {
-      const portion = await portions.next();
-      if (portion.done) return;
+  return formatInTurns(bulkReads.endedItems(bulk, kind === 'output'), takeTurn, (portion) =>
+    portion
       // The answers may be deleted during the read.
-      const items = portion.value.filter(({ item }) => kind === 'errors' || item.answer !== null);
-      text = items.map(({ item }) => formatLine(item, bulk)).join('');
-    } finally {
-      endTurn();
-    }
-    yield text;
-  }
+      .filter(({ item }) => kind === 'errors' || item.answer !== null)
+      .map(({ item }) => formatLine(item, bulk))
+      .join(''),
+  );
 }
 
 /** Creates the functions that read and delete files. */

@@ -10,19 +10,16 @@ import { fieldError, GatewayError } from '../domain/errors.ts';
 import { newId } from '../domain/ids.ts';
 import { isoTime } from '../domain/json.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
-import { browserTokenPrefix, calculateKeyMac, generateApiKey, type Caller } from './access.ts';
+import {
+  browserTokenPrefix,
+  calculateKeyMac,
+  generateApiKey,
+  scopes as keyScopes,
+  type Caller,
+} from './access.ts';
 
-/** Scopes that a browser token can have. */
-export const tokenScopes = [
-  'chat',
-  'models:read',
-  'storage:write',
-  'files:delete',
-  'studio:image',
-  'studio:video',
-  'studio:audio',
-  'studio:read',
-] as const;
+/** Schema of a scope that a browser token can have: none that reads or changes the account. */
+export const tokenScope = z.enum(keyScopes).exclude(['keys:read', 'keys:write', 'usage:read']);
 
 /** Maximum lifetime of a token in seconds. */
 export const tokenSecondsMax = 3600;
@@ -35,7 +32,7 @@ export const browserToken = z
     tokenId: z.string(),
     endUser: z.string(),
     keyId: z.string().meta({ description: 'API key that made the token.' }),
-    scopes: z.array(z.enum(tokenScopes)),
+    scopes: z.array(tokenScope),
     allowedModels: z
       .array(z.string())
       .nullable()
@@ -76,14 +73,15 @@ export interface TokenRequest {
   maker: Pick<Caller, 'organizationId' | 'keyId' | 'scopes' | 'allowedModels'>;
   endUser: string;
   expiresInSeconds: number;
-  scopes?: readonly (typeof tokenScopes)[number][] | undefined;
+  scopes?: readonly z.infer<typeof tokenScope>[] | undefined;
   allowedModels?: readonly string[] | null | undefined;
   maxCredits?: number | null | undefined;
 }
 
 /** Returns the permissions of a new token. @throws GatewayError FORBIDDEN if they exceed those of its maker */
 function choosePermissions({ maker, ...requested }: TokenRequest) {
-  const scopes = requested.scopes ?? tokenScopes.filter((scope) => maker.scopes.includes(scope));
+  const scopes =
+    requested.scopes ?? tokenScope.options.filter((scope) => maker.scopes.includes(scope));
   const allowedModels = requested.allowedModels ?? maker.allowedModels;
   const allowed = maker.allowedModels;
   const exceeds = scopes.some((scope) => !maker.scopes.includes(scope))

@@ -35,6 +35,29 @@ export async function runInTurn<Result>(
 }
 
 /**
+ * Yields a text for each of these portions. `takeTurn` is awaited before each portion, and returns the
+ * function that ends its turn.
+ */
+export async function* formatInTurns<Portion>(
+  portions: AsyncGenerator<Portion>,
+  takeTurn: () => Promise<() => void>,
+  format: (portion: Portion) => string | Promise<string>,
+): AsyncGenerator<string> {
+  for (;;) {
+    const endTurn = await takeTurn();
+    let text: string;
+    try {
+      const portion = await portions.next();
+      if (portion.done) return;
+      text = await format(portion.value);
+    } finally {
+      endTurn();
+    }
+    yield text;
+  }
+}
+
+/**
  * Returns a function that work with many short steps awaits before each step. It waits for a turn of
  * the owner when the steps have taken `sliceMs` since the last one.
  */

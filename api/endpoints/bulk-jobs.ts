@@ -4,6 +4,7 @@ import { formatJsonLine } from '../../domain/event-lines.ts';
 import { Readable } from 'node:stream';
 import type { ParameterizedContext } from 'koa';
 import { z } from 'zod';
+import { formatInTurns } from '../../platform/work-turns.ts';
 import { creditsFromMicro, microFromCredits } from '../../domain/credits.ts';
 import { GatewayError, type ErrorCode } from '../../domain/errors.ts';
 import { acceptBulk, bulkOptions, checkItems } from '../../bulk/bulk-intake.ts';
@@ -146,24 +147,12 @@ async function* writeResults(
   { bulkReads, bulkView }: Pick<Composition, 'bulkReads' | 'bulkView'>,
 ): AsyncGenerator<string> {
   if (format === 'csv') yield formatCsvHeader(resultColumns, bom);
-  const portions = bulkReads.results(bulk, afterEnd);
-  for (;;) {
-    const endTurn = await takeTurn();
-    let text: string;
-    try {
-      const portion = await portions.next();
-      if (portion.done) return;
-      const results = await Promise.all(portion.value.map((item) => bulkView.result(item)));
-      text = results
-        .map((result) =>
-          format === 'csv' ? formatResultRow(result) : `${formatJsonLine(result)}\n`,
-        )
-        .join('');
-    } finally {
-      endTurn();
-    }
-    yield text;
-  }
+  yield* formatInTurns(bulkReads.results(bulk, afterEnd), takeTurn, async (portion) => {
+    const results = await Promise.all(portion.map((item) => bulkView.result(item)));
+    return results
+      .map((result) => (format === 'csv' ? formatResultRow(result) : `${formatJsonLine(result)}\n`))
+      .join('');
+  });
 }
 
 /** Bulk endpoints. */

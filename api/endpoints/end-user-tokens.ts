@@ -4,7 +4,7 @@ import { endUserSchema } from '../../domain/end-users.ts';
 import {
   browserToken,
   createBrowserToken,
-  tokenScopes,
+  tokenScope,
   tokenSecondsMax,
   tokensMax,
 } from '../../identity/browser-tokens.ts';
@@ -38,9 +38,9 @@ export const endUserTokens = defineSection('End users', {
           .default(900)
           .meta({ description: 'Lifetime of the token; 15 minutes by default.' }),
         scopes: z
-          .array(z.enum(tokenScopes))
+          .array(tokenScope)
           .min(1)
-          .max(tokenScopes.length)
+          .max(tokenScope.options.length)
           .refine((list) => new Set(list).size === list.length, 'must not repeat a scope')
           .optional()
           .meta({ description: 'By default, those of the key that a token can have.' }),

@@ -20,6 +20,25 @@ const kindNames: Partial<Record<IdKind, string>> = {
 export const pathId = (kind: IdKind) =>
   z.string().regex(idPattern(kind), `No such ${kindNames[kind] ?? kind}.`);
 
+/** Creates the schema of a page of a list in the format of OpenAI's API. */
+export const openaiListOf = <Item extends z.ZodType>(item: Item) =>
+  z.object({
+    object: z.literal('list'),
+    data: z.array(item),
+    first_id: z.string().nullable(),
+    last_id: z.string().nullable(),
+    has_more: z.boolean(),
+  });
+
+/** Formats a page of a list in the format of OpenAI's API. */
+export const toOpenaiList = <Item extends { id: string }>(data: Item[], hasMore: boolean) => ({
+  object: 'list' as const,
+  data,
+  first_id: data[0]?.id ?? null,
+  last_id: data.at(-1)?.id ?? null,
+  has_more: hasMore,
+});
+
 /** Creates the schema of an id in a query. */
 export const idField = (kind: IdKind) =>
   z

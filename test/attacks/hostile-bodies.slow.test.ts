@@ -133,7 +133,7 @@ const schemas = endpoints.flatMap((endpoint) => {
   return schema ? [{ name: `${endpoint.method} ${endpoint.path}`, schema, example }] : [];
 });
 /** Endpoints of other makers’ protocols, which ignore unknown fields as those makers do. */
-const lenient = /\/(completions|embeddings|messages|responses|images|speech|videos)/;
+const lenient = /\/(batches|completions|embeddings|messages|responses|images|speech|videos)/;
 
 /** Requests with a JSON body: every endpoint at a path with a valid form. */
 const requests = [...callerEndpoints, ...operatorEndpoints, ...protocolEndpoints, ...openEndpoints]

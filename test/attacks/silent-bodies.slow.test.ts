@@ -67,7 +67,7 @@ interface Route {
 }
 
 /** Routes that only accept forms. */
-const forms = new Set(['/api/v1/images/edits', '/api/v1/audio/transcriptions']);
+const forms = new Set(['/api/v1/files', '/api/v1/images/edits', '/api/v1/audio/transcriptions']);
 
 const toHeaders = ({ key }: { key: string }) => ({ authorization: `Bearer ${key}` });
 

@@ -692,6 +692,13 @@ const bulk: Fault[] = [
     tests: [bulkChats],
   },
   {
+    name: 'a worker sends more chats of a bulk job than its organization has places for',
+    file: 'bulk/bulk-chats.ts',
+    original: 'const release = deps.chatPlaces.take(provider, caller.organizationId);',
+    planted: 'const release = deps.chatPlaces.take(provider, jobId);',
+    tests: ['test/bulk/bulk-chat-crashes.slow.test.ts'],
+  },
+  {
     name: 'a chat of a bulk job has the prices of its start',
     file: 'chat/item-chats.ts',
     original: 'const models = await checkModels(incoming, services, pricedAtMs);',

@@ -82,7 +82,7 @@ it('replay-failure.md: jobs from before the deployment continue once the old bui
       .toContain(before);
     expect(await gateway.readState(before)).toMatchObject({ entries: ['reserve'] });
 
-    stack.configure({ SWEEP_INTERVAL_MS: '500' });
+    // The sweeper does not settle the job that the operator terminates, however long that takes.
     await gateway.restart('worker');
     await gateway.untilState(before, states.paid);
     expect(await page.run(replay, { status: 1 })).toContain(`${fromNewBuild} videoGenerate`);
@@ -100,6 +100,8 @@ it('replay-failure.md: jobs from before the deployment continue once the old bui
     for (const jobId of [still, fromNewBuild]) await gateway.untilState(jobId, states.paid);
     for (const jobId of [before, fromNewBuild]) expect(await gateway.countAccepted(jobId)).toBe(1);
   });
+  stack.configure({ SWEEP_INTERVAL_MS: '500' });
+  await gateway.restart('worker');
   await gateway.untilQuiet(await gateway.scrape(), 'WorkflowTasksFail');
 });
 

@@ -19,7 +19,7 @@ import {
 import { closedSignal, countBytes } from '../../middleware/request-shares.ts';
 import { findBulk } from '../bulk-jobs.ts';
 import { defineEndpoint, type EndpointCall } from '../endpoint.ts';
-import { pathId } from '../fields.ts';
+import { openaiListOf, pathId, toOpenaiList } from '../fields.ts';
 
 const path = '/api/v1/batches';
 const batchRequest = { params: z.object({ bulkId: pathId('bulk') }) };
@@ -143,24 +143,12 @@ export const batches = {
         limit: z.coerce.number().int().min(1).max(100).default(20),
       }),
     },
-    response: z.object({
-      object: z.literal('list'),
-      data: z.array(batchSchema),
-      first_id: z.string().nullable(),
-      last_id: z.string().nullable(),
-      has_more: z.boolean(),
-    }),
+    response: openaiListOf(batchSchema),
     async handle({ caller, query: { after, limit } }, { bulkReads }) {
       const listing = { beforeId: after, batches: true as const, limit: limit + 1 };
       const rows = await bulkReads.list(caller.organizationId, listing);
       const data = rows.slice(0, limit).flatMap((bulk) => showBatch(bulk) ?? []);
-      return {
-        object: 'list' as const,
-        data,
-        first_id: data[0]?.id ?? null,
-        last_id: data.at(-1)?.id ?? null,
-        has_more: rows.length > limit,
-      };
+      return toOpenaiList(data, rows.length > limit);
     },
   }),
 

@@ -16,6 +16,7 @@ import { bodyBytesMax } from '../../http/json-lines.ts';
 import { idempotencyHeader, parseIdempotencyKey } from '../../http/request-headers.ts';
 import { fileAnswers, sendStoredFile } from '../../http/stored-file.ts';
 import { defineEndpoint, rawResponse, type EndpointCall } from '../endpoint.ts';
+import { openaiListOf, toOpenaiList } from '../fields.ts';
 import { createFileList, receiveFiles } from '../studio-body.ts';
 
 const path = '/api/v1/files';
@@ -176,13 +177,7 @@ export const files = {
         purpose: z.enum(purposes).optional(),
       }),
     },
-    response: z.object({
-      object: z.literal('list'),
-      data: z.array(file),
-      first_id: z.string().nullable(),
-      last_id: z.string().nullable(),
-      has_more: z.boolean(),
-    }),
+    response: openaiListOf(file),
     async handle({ ctx, caller, query: { after, limit, order, purpose } }, services) {
       ctx.state.endTurn?.();
       const size = Math.min(limit, pageMax);
@@ -191,13 +186,7 @@ export const files = {
       const rows = await services.batchFiles.list(caller.organizationId, listing);
       const data = [];
       for (const row of rows.slice(0, size)) data.push(await showFile(ctx, row, services));
-      return {
-        object: 'list' as const,
-        data,
-        first_id: data[0]?.id ?? null,
-        last_id: data.at(-1)?.id ?? null,
-        has_more: rows.length > size,
-      };
+      return toOpenaiList(data, rows.length > size);
     },
   }),
 

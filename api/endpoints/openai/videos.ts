@@ -5,7 +5,7 @@ import { GatewayError } from '../../../domain/errors.ts';
 import { videoGenerate } from '../../../studio/capabilities/video-generate.ts';
 import type { Composition } from '../../composition.ts';
 import { submitRequest } from '../studio-requests.ts';
-import { pathId, showInTurns } from '../fields.ts';
+import { openaiListOf, pathId, showInTurns, toOpenaiList } from '../fields.ts';
 import { defineEndpoint, rawResponse } from '../endpoint.ts';
 import { findJob, jobRequest as request } from '../studio-jobs.ts';
 import { fileErrors, studioErrors, studioHeaders, setCreditsHeaders } from '../studio-results.ts';
@@ -84,13 +84,7 @@ export const videos = {
         order: z.literal('desc', 'must be desc: videos are listed newest first').optional(),
       }),
     },
-    response: z.object({
-      object: z.literal('list'),
-      data: z.array(video),
-      first_id: z.string().nullable(),
-      last_id: z.string().nullable(),
-      has_more: z.boolean(),
-    }),
+    response: openaiListOf(video),
     async handle({ caller, query: { after, limit } }, { reads, view }) {
       const rows = await reads.list(caller.organizationId, {
         type: videoGenerate.type,
@@ -98,13 +92,8 @@ export const videos = {
         limit: limit + 1,
       });
       const page = rows.slice(0, limit);
-      return {
-        object: 'list' as const,
-        data: await showInTurns(caller.organizationId, page, (job) => toVideo(job, view)),
-        first_id: page[0]?.id ?? null,
-        last_id: page.at(-1)?.id ?? null,
-        has_more: rows.length > limit,
-      };
+      const data = await showInTurns(caller.organizationId, page, (job) => toVideo(job, view));
+      return toOpenaiList(data, rows.length > limit);
     },
   }),
 
