@@ -3,6 +3,8 @@
  * with its own organization; `useOwnGateway` is for files that change settings, stop workers or
  * break shared servers.
  */
+import { readdir } from 'node:fs/promises';
+import { join } from 'node:path';
 import type { WorkflowHandle } from '@temporalio/client';
 import { afterAll, afterEach, beforeAll, expect } from 'vitest';
 import type { Scope } from '../../identity/access.ts';
@@ -204,6 +206,10 @@ async function withCallers(parts: RunningGateway, credits = 10_000): Promise<Tes
         { scope: 'all' },
       );
       expect(checks.filter(({ subjects }) => subjects.length > 0)).toEqual([]);
+      // Files that are being received or stored are in the spool until then.
+      await untilHolds(async () =>
+        expect(await readdir(join(config.STORAGE_DIR, 'spool'))).toEqual([]),
+      );
       // The settlement of a chat can follow its response.
       await untilHolds(async () =>
         expect(await database.query(`SELECT id FROM reservation WHERE state = 'reserved'`)).toEqual(

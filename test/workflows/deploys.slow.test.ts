@@ -59,7 +59,7 @@ describe('a deployment with a changed job workflow', () => {
       worker: false,
       latencyMs: 20,
       // Jobs wait until the test sends their webhooks, however long a deployment takes.
-      env: { FIRST_CHECK_MAX_MS: '60000' },
+      env: { FIRST_CHECK_MAX_MS: '600000' },
     });
   });
   afterAll(async () => {

@@ -279,10 +279,13 @@ describeInBrowser('the console of a caller', () => {
     await steps.locator('[data-step=charge][data-state=done]').waitFor();
     expect(await getPrompt(page).inputValue()).toContain('waves at night');
 
+    // The link leads to the former job until the new one is shown.
+    const link = page.getByRole('link', { name: 'View job' });
+    const former = await link.getAttribute('href');
     await getPrompt(page).fill('waves at noon [[slow:600s]]');
     await generate(page).click();
-    await page.getByText('in progress').first().waitFor();
-    await page.getByRole('link', { name: 'View job' }).click();
+    await expect.poll(() => link.getAttribute('href')).not.toBe(former);
+    await link.click();
     await page.getByRole('button', { name: 'Cancel' }).click();
     await expect
       .poll(() => page.locator('.head .state').first().textContent())
