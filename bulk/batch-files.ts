@@ -151,7 +151,7 @@ export function createBatchFiles(pool: DatabasePool, bulkReads: BulkReads) {
         for await (const text of readLines(bulkReads, { bulk, kind }, takeTurn))
           sizes[kind] += Buffer.byteLength(text);
       }
-      // A batch that was continued meanwhile gets other files.
+      // If the batch was retried during the measurement, its files have changed.
       await pool.query(command`UPDATE bulk SET batch = batch || ${sql.jsonb({ sizes })}
         WHERE id = ${bulk.id} AND completed_at IS NOT NULL AND last_end = ${bulk.lastEnd}`);
       return file.kind === 'errors' ? sizes.errors : sizes.output;

@@ -55,7 +55,7 @@ $$;
 CREATE FUNCTION bulk_expiry(b bulk) RETURNS timestamptz LANGUAGE sql AS $$
   SELECT CASE WHEN b.batch IS NOT NULL THEN clock_timestamp() + interval '24 hours' END $$;
 
--- Returns which files a batch has: none before its end, none without a line, and none that was deleted.
+-- Returns the files of a batch that has ended. A file without lines, or one that was deleted, is left out.
 CREATE FUNCTION bulk_files(b bulk) RETURNS text[] LANGUAGE sql STABLE AS $$
   SELECT ARRAY(SELECT f.kind FROM (VALUES ('output', b.completed), ('errors', b.failed + b.canceled)) AS f(kind, lines)
     WHERE b.batch IS NOT NULL AND b.completed_at IS NOT NULL AND f.lines > 0

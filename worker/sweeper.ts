@@ -92,7 +92,7 @@ export async function sweep(deps: SweeperDeps): Promise<SweepReport> {
     await services.pool.query(command`DELETE FROM rate_window
       WHERE started_at < clock_timestamp() - interval '1 hour'`);
   });
-  // A job whose start was delayed still needs the token that its request had.
+  // The reservation of a job that starts late reads the row of its token.
   await step('browser tokens', async () => {
     await services.pool.query(command`DELETE FROM browser_token
       WHERE expires_at < clock_timestamp() - interval '2 days'`);

@@ -1,8 +1,8 @@
 /**
  * Shares of a process in what requests hold (docs/decisions/0009-isolation.md). A request holds a
- * place, a turn while it reads, and its bytes. They belong to its organization, to the browser tokens of
- * its organization, so that these take nothing from its API keys, or to the client's IP address if nobody is
- * signed in, and are held until the response has closed.
+ * place, a turn while it reads, and its bytes, until the response has closed. Their owner is the
+ * organization of the request. Requests with browser tokens have an owner of their own for each organization, so
+ * that they take nothing from its API keys. The owner of a request without a key is its IP address.
  */
 import { GatewayError } from '../../domain/errors.ts';
 import { isId } from '../../domain/ids.ts';
@@ -169,7 +169,7 @@ const probePaths = new Set(['/healthz', '/readyz']);
 /** Prefix of the owner of what the requests with browser tokens of an organization hold. */
 const tokensPrefix = 'tokens ';
 
-/** Returns the owner of what a request holds: its organization, or the client's IP address if nobody is signed in. */
+/** Returns the owner of what a request holds: its organization, its organization's tokens, or its IP address. */
 export function findOwner({ state, ip, path }: Context): string {
   // The types declare `caller` and `operator` on every route, but an open route has none.
   const { caller, operator } = state as Partial<Context['state']>;

@@ -68,7 +68,7 @@ describe('two end users of one organization', () => {
     anns.job = done.body.data.jobId;
     const { result } = (await gateway.untilDone(anns.job, ann)).body.data;
     anns.resultUrl = removeSignature(result.images[0]?.url ?? '');
-    // The server of the organization may start jobs for ann too.
+    // The organization can also start jobs for ann with its API key.
     const waiting = await gateway.call('/api/v1/studio/image/generate', {
       ...forAnn({ prompt: '[[slow:900s]] [[no-webhook]] a slow willow' }),
       headers: { 'idempotency-key': 'a-word-of-both' },
