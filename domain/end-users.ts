@@ -13,16 +13,27 @@ export const endUserPair = '$endUser';
 export const allEndUsers = '*';
 
 const endUserLengthMax = 128;
-const plain = '[^\\u0000-\\u001f\\u007f-\\u009f]';
+const controls = '\\u0000-\\u001f\\u007f-\\u009f';
+const plain = `[^${controls}]`;
+/** Patterns of end users with one character, with two, of which one is no `.`, and with more. */
+const patterns = [
+  `[^*.${controls}]`,
+  `[^.${controls}]${plain}`,
+  `${plain}[^.${controls}]`,
+  `${plain}{3,${endUserLengthMax}}`,
+];
 
-/** Schema of an end user. `*` is excluded, because it names the limits of all others. */
+/**
+ * Schema of an end user. `*` is excluded, because it names the limits of all others, and `.` and `..`,
+ * because HTTP clients remove them from a path.
+ */
 export const endUserSchema = z
   .string()
   // The limit counts characters, not UTF-16 code units.
   .max(2 * endUserLengthMax)
   .regex(
-    new RegExp(`^(?:[^*\\u0000-\\u001f\\u007f-\\u009f]|${plain}{2,${endUserLengthMax}})$`, 'u'),
-    `must have 1–${endUserLengthMax} characters, no control characters, and must not be *`,
+    new RegExp(`^(?:${patterns.join('|')})$`, 'u'),
+    `must have 1–${endUserLengthMax} characters, no control characters, and must not be *, . or ..`,
   )
   .meta({ maxLength: endUserLengthMax });
 

@@ -87,9 +87,9 @@ export const uploadColumns = sql.fragment`id, organization_id, end_user, storage
   EXISTS (SELECT FROM organization o WHERE o.id = organization_id AND o.status = 'suspended') AS suspended`;
 
 /**
- * Creates the row of an upload and adds the upload's maximum size to the organization's used bytes,
- * in one statement. The statement locks the organization's row, so that two simultaneous uploads
- * cannot exceed the quota together. The uploads with browser tokens of one end user get at most a share.
+ * Creates the row of an upload and adds the upload's maximum size to the organization's used bytes, in one
+ * statement (uploads.sql). Simultaneous uploads never exceed the quota together, and those with browser tokens
+ * of one end user never exceed their share.
  * @throws GatewayError STORAGE_QUOTA_EXCEEDED
  */
 export async function createUpload(
@@ -99,17 +99,13 @@ export async function createUpload(
 ): Promise<void> {
   const endUser = upload.token?.endUser ?? null;
   const { rowCount } = await connection.query(command`
-    WITH room AS (
-      UPDATE organization SET upload_bytes = upload_bytes + ${upload.bytesMax}
-      WHERE id = ${upload.organizationId} AND upload_bytes + ${upload.bytesMax} <= ${quota}
-        AND (${endUser}::text IS NULL OR ${upload.bytesMax} + (SELECT coalesce(sum(counted_bytes), 0) FROM upload u
-          WHERE u.organization_id = ${upload.organizationId} AND u.end_user = ${endUser}) <= ${Math.floor(quota / endUserShare)})
-      RETURNING id)
     INSERT INTO upload (id, organization_id, key_id, storage_key, content_type, size_bytes,
         bytes_max, converted_from, filename, purpose, expires_at, end_user)
-      SELECT ${upload.id}, room.id, ${upload.keyId}, ${upload.storageKey}, ${upload.contentType},
+      SELECT ${upload.id}, ${upload.organizationId}, ${upload.keyId}, ${upload.storageKey}, ${upload.contentType},
         ${upload.sizeBytes}, ${upload.bytesMax}, ${upload.convertedFrom}, ${upload.filename}, ${upload.purpose},
-        to_timestamp(${upload.expiresAtMs / 1000}), ${endUser} FROM room`);
+        to_timestamp(${upload.expiresAtMs / 1000}), ${endUser}
+      WHERE take_upload_room(${upload.organizationId}, ${upload.bytesMax}, ${quota}, ${endUser},
+        ${Math.floor(quota / endUserShare)})`);
   if (rowCount === 0) throw new GatewayError('STORAGE_QUOTA_EXCEEDED');
 }
 

@@ -1,6 +1,21 @@
--- Keeps the total size of an organization's uploads up to date. The statement that creates an
--- upload checks the quota and adds its size (storage/upload-rows.ts); these triggers apply every
--- later change of that size, including deletion.
+-- Adds the maximum size of an upload to the used bytes of its organization. Returns false, and adds nothing, if the
+-- quota of the organization, or that of the end user whose browser token uploads, has no room for it. The
+-- row of the organization is locked before the uploads of the end user are summed up, because a statement does not
+-- see rows that others commit while it waits.
+CREATE FUNCTION take_upload_room(owner text, bytes bigint, quota bigint, of_end_user text, end_user_quota bigint)
+RETURNS boolean LANGUAGE plpgsql AS $$
+BEGIN
+  IF of_end_user IS NOT NULL THEN
+    PERFORM FROM organization WHERE id = owner FOR NO KEY UPDATE;
+    IF bytes + (SELECT coalesce(sum(counted_bytes), 0) FROM upload
+        WHERE organization_id = owner AND end_user = of_end_user) > end_user_quota THEN RETURN false; END IF;
+  END IF;
+  UPDATE organization SET upload_bytes = upload_bytes + bytes WHERE id = owner AND upload_bytes + bytes <= quota;
+  RETURN FOUND;
+END $$;
+
+-- Keeps the total size of an organization's uploads up to date: these triggers apply every change of a size
+-- after take_upload_room, including deletion.
 CREATE OR REPLACE FUNCTION upload_recount() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE organization SET upload_bytes = upload_bytes - OLD.counted_bytes

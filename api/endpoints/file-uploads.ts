@@ -10,7 +10,7 @@ import { GatewayError } from '../../domain/errors.ts';
 import type { Composition } from '../composition.ts';
 import type { Context } from '../context.ts';
 import { readChunks, formTimeoutMs } from '../http/connections.ts';
-import { countBytes } from '../middleware/request-shares.ts';
+import { countBytes, ownerOf } from '../middleware/request-shares.ts';
 import { defineEndpoint } from './endpoint.ts';
 
 type ReceiverDeps = Pick<Composition, 'storage' | 'signedUrls' | 'uploads' | 'acceptFile'>;
@@ -69,7 +69,7 @@ async function receiveFile(
   const key = upload.storage_key;
   const path = await deps.storage.spoolPath();
   try {
-    const owner = upload.organization_id;
+    const owner = ownerOf(upload.organization_id, upload.end_user !== null);
     const { acceptFile } = deps;
     const file = await spoolBody(ctx, { path, owner, bytesMax, sizeBytes, acceptFile });
     await deps.uploads.recordConversion(upload, file.convertedFrom);

@@ -8,6 +8,7 @@ import { createOwnApiClient, createMcpServer } from '../mcp/mcp-server.ts';
 import { isAllowedOrigin } from '../middleware/cors.ts';
 import { closedSignal } from '../middleware/request-shares.ts';
 import { readJson } from '../http/json-body.ts';
+import { parseEndUser } from '../http/request-headers.ts';
 import { unbuffered } from '../http/kept-answer.ts';
 import { dataUrlBodyBytesMax } from './studio-body.ts';
 import { defineEndpoint, rawResponse } from './endpoint.ts';
@@ -45,6 +46,8 @@ export const mcp = defineEndpoint({
   errors: ['INVALID_REQUEST', 'PAYLOAD_TOO_LARGE', 'UNSUPPORTED_MEDIA_TYPE', 'REQUEST_TIMEOUT'],
   async handle({ ctx, caller }, services) {
     checkOrigin(ctx, services.config);
+    // The header is sent on with the requests of the tools.
+    parseEndUser(ctx);
     // The transport rejects a batch of messages: the rate limit would count it as one request.
     const parsedBody = await readJson(ctx, { bytesMax: dataUrlBodyBytesMax });
     const sendRequest = createOwnApiClient(ctx.req, closedSignal(ctx));

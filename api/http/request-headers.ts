@@ -42,11 +42,13 @@ export function parseIdempotencyKey({
 const endUserHeader = z.object({ 'X-End-User': endUserSchema });
 
 /** Returns the end user that the header of a request names, in UTF-8. @throws GatewayError INVALID_REQUEST */
-function parseEndUser({ headers }: Pick<Context, 'headers'>): string | undefined {
-  const sent = headers['x-end-user'];
+export function parseEndUser({ req }: Pick<Context, 'req'>): string | undefined {
+  // `headers` would join repeated headers to one end user, without the limits of either.
+  const [sent, ...others] = req.headersDistinct['x-end-user'] ?? [];
   if (sent === undefined) return undefined;
+  if (others.length > 0) throw fieldError('INVALID_REQUEST', 'X-End-User', 'must not be repeated');
   // Node decodes each byte of a header as one character.
-  const bytes = Buffer.from(String(sent), 'latin1');
+  const bytes = Buffer.from(sent, 'latin1');
   if (!isUtf8(bytes)) throw fieldError('INVALID_REQUEST', 'X-End-User', 'must be UTF-8');
   const text = bytes.toString();
   return parseWith(endUserHeader, { 'X-End-User': text })['X-End-User'];
@@ -59,7 +61,7 @@ function parseEndUser({ headers }: Pick<Context, 'headers'>): string | undefined
  * them is another than that of the token
  */
 export function completeEndUser(
-  ctx: Pick<Context, 'headers' | 'state'>,
+  ctx: Pick<Context, 'req' | 'state'>,
   metadata: Record<string, string> | null,
   endUserDefault: string | null = null,
 ): Record<string, string> | null {

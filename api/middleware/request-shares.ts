@@ -169,15 +169,16 @@ const probePaths = new Set(['/healthz', '/readyz']);
 /** Prefix of the owner of what the requests with browser tokens of an organization hold. */
 const tokensPrefix = 'tokens ';
 
+/** Returns the owner of what the requests of an organization hold, with its API keys or with browser tokens. */
+export const ownerOf = (organizationId: string, hasToken: boolean): string =>
+  hasToken ? `${tokensPrefix}${organizationId}` : organizationId;
+
 /** Returns the owner of what a request holds: its organization, its organization's tokens, or its IP address. */
 export function findOwner({ state, ip, path }: Context): string {
   // The types declare `caller` and `operator` on every route, but an open route has none.
   const { caller, operator } = state as Partial<Context['state']>;
-  if (caller?.token) return `${tokensPrefix}${caller.organizationId}`;
-  return (
-    caller?.organizationId ??
-    (operator ? 'operators' : `${probePaths.has(path) ? 'probe' : 'address'} ${ip}`)
-  );
+  if (caller) return ownerOf(caller.organizationId, Boolean(caller.token));
+  return operator ? 'operators' : `${probePaths.has(path) ? 'probe' : 'address'} ${ip}`;
 }
 
 /**

@@ -53,6 +53,24 @@ describe('files of unfinished forms', () => {
     for (const { client } of forms) client.destroy();
     await untilHolds(async () => expect(await sendWhole(caller)).toBe(415));
   });
+
+  it('of uploads with browser tokens take nothing from the API keys of their organization', async () => {
+    const caller = await gateway.newCaller();
+    const made = await gateway.call<{ data: { token: string } }>('/api/v1/end-users/ann/tokens', {
+      key: caller.key,
+      body: {},
+    });
+    const uploads: ReturnType<typeof openRequest>[] = [];
+    await untilHolds(async () => {
+      const { uploadUrl, headers } = await signUpload(gateway, {}, made.body.data.token);
+      const upload = openRequest(uploadUrl, { ...headers, 'content-length': 2e6 }, 'PUT');
+      uploads.push(upload);
+      upload.client.write(Buffer.alloc(1.2e6, 'x'));
+      expect(await Promise.race([upload.status, sleep(500)])).toBe(429);
+    });
+    expect(await sendWhole(caller)).toBe(415);
+    for (const { client } of uploads) client.destroy();
+  });
 });
 
 describe('chat text kept for an idempotent replay', () => {

@@ -3,6 +3,7 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { useGateway, type CallOptions } from '../harness/gateway.ts';
 import { drawDisc } from '../harness/media.ts';
 import { recordTone } from '../harness/recordings.ts';
+import { openRequest } from '../harness/raw-requests.ts';
 import { makeForm } from '../harness/uploads.ts';
 import { untilHolds } from '../harness/until.ts';
 import { createBulkCalls, item } from '../bulk/bulk-calls.ts';
@@ -171,6 +172,8 @@ describe('the end user of a request', () => {
   it.each([
     ['/studio/image/generate', { prompt, endUser: '' }, {}, 400, 'endUser'],
     ['/studio/image/generate', { prompt, endUser: '*' }, {}, 400, 'endUser'],
+    ['/studio/image/generate', { prompt, endUser: '.' }, {}, 400, 'endUser'],
+    ['/studio/image/generate', { prompt, endUser: '..' }, {}, 400, 'endUser'],
     ['/studio/image/generate', { prompt, endUser: 'x'.repeat(129) }, {}, 400, 'endUser'],
     ['/studio/image/generate', { prompt, endUser: 'a\nb' }, {}, 400, 'endUser'],
     ['/chat', { ...chat, endUser: 7 }, {}, 400, 'endUser'],
@@ -182,5 +185,18 @@ describe('the end user of a request', () => {
   ])('is checked: %s %j %j', async (path, body, headers, status, field) => {
     const answer = await send(path, { body, headers });
     expect([answer.status, answer.body.details[0]?.path]).toEqual([status, field]);
+  });
+
+  it.each(['/api/v1/chat', '/mcp'])('must not be repeated in the header: %s', async (path) => {
+    const { client, status, text } = openRequest(`${gateway.url}${path}`, {
+      authorization: `Bearer ${gateway.caller.key}`,
+      'content-type': 'application/json',
+      'x-end-user': ['ann', 'bob'],
+    });
+    client.end(JSON.stringify(chat));
+    expect([await status, JSON.parse(await text)]).toMatchObject([
+      400,
+      { message: 'X-End-User: must not be repeated' },
+    ]);
   });
 });

@@ -63,6 +63,23 @@ describe('the stored bytes of an organization', () => {
     expect(await gateway.call(path, { key: other.key, body })).toMatchObject({ status: 200 });
   });
 
+  it('include at most a tenth of an end user with browser tokens, also under simultaneous requests', async () => {
+    const { key } = caller;
+    const made = await gateway.call<{ data: { token: string } }>('/api/v1/end-users/ann/tokens', {
+      key,
+      body: {},
+    });
+    const statuses = await Promise.all(
+      Array.from({ length: 30 }, async () => {
+        const body = { filename: 'a.png', size: limit / 50 };
+        const { token } = made.body.data;
+        return (await gateway.call('/api/v1/storage/upload-url', { key: token, body })).status;
+      }),
+    );
+    expect(statuses.filter((status) => status === 403)).toHaveLength(25);
+    expect(await quota()).toEqual({ limit, used: limit / 10, remaining: limit * 0.9 });
+  });
+
   it('include copies of inputs by URL until these are removed', async () => {
     const { organizationId, key } = caller;
     const imageUrl = gateway.media.serve('/copied.png', (response) => void response.end(picture));
