@@ -26,10 +26,19 @@ CREATE FUNCTION token_budget(token text) RETURNS jsonb LANGUAGE sql AS $$
       'limit', coalesce(t.max_micro, 0), 'per', 'total', 'used', coalesce(t.spent_micro, 0), 'resetsAtMs', NULL, 'verdict', 'token_limit_exceeded')) END
     FROM (SELECT) AS one LEFT JOIN browser_token t ON t.id = token $$;
 
--- Returns the limits of an end user: its own, or those of all end users without a row.
-CREATE FUNCTION limits_of_end_user(organization text, end_user text) RETURNS end_user LANGUAGE sql STABLE AS $$
-  SELECT u FROM end_user u WHERE u.organization_id = organization AND u.id IN (end_user, '*')
-    ORDER BY u.id = '*' LIMIT 1 $$;
+-- Returns the limits of an end user; null if it is null. Each field without a value of the end user's own has
+-- the value of `*`.
+CREATE FUNCTION limits_of_end_user(organization text, end_user text) RETURNS end_user LANGUAGE sql STABLE STRICT AS $$
+  SELECT (organization, end_user,
+      CASE WHEN 'suspended' = ANY (i.fields) THEN d.suspended ELSE u.suspended END,
+      CASE WHEN 'limit' = ANY (i.fields) THEN d.limit_micro ELSE u.limit_micro END,
+      CASE WHEN 'limit' = ANY (i.fields) THEN d.limit_per ELSE u.limit_per END,
+      CASE WHEN 'rateLimit' = ANY (i.fields) THEN d.rate_limit ELSE u.rate_limit END,
+      u.updated_at, i.fields)::end_user
+    FROM (SELECT) AS one
+      LEFT JOIN end_user u ON u.organization_id = organization AND u.id = end_user
+      LEFT JOIN end_user d ON d.organization_id = organization AND d.id = '*'
+      CROSS JOIN LATERAL (SELECT coalesce(u.inherited, '{suspended,limit,rateLimit}') AS fields) AS i $$;
 
 -- Returns the budget of an end user with these limits, as `budget_state` does for a key.
 CREATE FUNCTION end_user_budget_state(limits end_user, budget text, unwritten budget_spend[]) RETURNS jsonb
@@ -80,22 +89,33 @@ BEGIN
 END $$;
 
 -- Changes the limits of an end user: {organizationId, id, actingKeyId, limit?: {micro, per}|null, rateLimit?: number|null,
--- suspended?}. A missing field stays. An API key that has limits may not change those of others.
+-- suspended?}. A missing field stays, or is inherited by a new row. An API key that has limits may not change those of others.
 CREATE FUNCTION set_end_user(request jsonb) RETURNS text LANGUAGE plpgsql AS $$
 BEGIN
   IF key_is_limited(request->>'actingKeyId') THEN RETURN 'acting_key_limited'; END IF;
   -- The lock orders the change before or after each reservation.
   PERFORM FROM account WHERE organization_id = request->>'organizationId' FOR NO KEY UPDATE;
-  INSERT INTO end_user AS u (organization_id, id, suspended, limit_micro, limit_per, rate_limit)
+  INSERT INTO end_user AS u (organization_id, id, suspended, limit_micro, limit_per, rate_limit, inherited)
     VALUES (request->>'organizationId', request->>'id', coalesce((request->>'suspended')::boolean, false),
-      (request->'limit'->>'micro')::bigint, request->'limit'->>'per', (request->>'rateLimit')::integer)
+      (request->'limit'->>'micro')::bigint, request->'limit'->>'per', (request->>'rateLimit')::integer,
+      ARRAY(SELECT f FROM unnest('{suspended,limit,rateLimit}'::text[]) AS f WHERE request->>'id' <> '*' AND NOT request ? f))
     ON CONFLICT (organization_id, id) DO UPDATE SET
       suspended = CASE WHEN request ? 'suspended' THEN excluded.suspended ELSE u.suspended END,
       limit_micro = CASE WHEN request ? 'limit' THEN excluded.limit_micro ELSE u.limit_micro END,
       limit_per = CASE WHEN request ? 'limit' THEN excluded.limit_per ELSE u.limit_per END,
       rate_limit = CASE WHEN request ? 'rateLimit' THEN excluded.rate_limit ELSE u.rate_limit END,
+      inherited = ARRAY(SELECT f FROM unnest(u.inherited) AS f WHERE NOT request ? f),
       updated_at = clock_timestamp();
   RETURN 'set';
+END $$;
+
+-- Removes the limits of an end user, so that those of `*` apply. An API key that has limits may not.
+CREATE FUNCTION remove_end_user(organization text, end_user_id text, acting_key text) RETURNS text LANGUAGE plpgsql AS $$
+BEGIN
+  IF key_is_limited(acting_key) THEN RETURN 'acting_key_limited'; END IF;
+  PERFORM FROM account WHERE organization_id = organization FOR NO KEY UPDATE;
+  DELETE FROM end_user WHERE organization_id = organization AND id = end_user_id;
+  RETURN CASE WHEN FOUND THEN 'removed' ELSE 'absent' END;
 END $$;
 
 -- Lists the end users that have their own limits or have spent credits, after the id `after`, sorted by id in

@@ -24,7 +24,7 @@ import {
 } from '../../bulk/bulk-view.ts';
 import type { Composition } from '../composition.ts';
 import { csvFields, formatCsvHeader } from '../http/csv.ts';
-import { idempotencyHeader, parsePreferredWaitMs } from '../http/request-headers.ts';
+import { endUserHeader, parsePreferredWaitMs, spendingHeaders } from '../http/request-headers.ts';
 import { closedSignal, countBytes } from '../middleware/request-shares.ts';
 import { respondWithEvents } from '../http/event-stream.ts';
 import { bulkBody, bulkLine, readBulk } from './bulk-requests.ts';
@@ -163,7 +163,7 @@ export const bulkJobs = defineSection('Bulk jobs', {
     summary: 'Start a bulk job: up to 10,000 requests with a budget',
     description: `All items are checked and priced first; with any invalid item, nothing is started. Credits are reserved only for running items. ${bodyDescription}`,
     request: {
-      headers: idempotencyHeader,
+      headers: spendingHeaders,
       query: z.strictObject({}),
       content,
     },
@@ -201,7 +201,7 @@ export const bulkJobs = defineSection('Bulk jobs', {
     scope: 'bulk:*',
     summary: 'Estimate the price of a bulk job',
     description: `Accepts the same body, and checks and prices all items. Nothing is started. ${bodyDescription}`,
-    request: { content },
+    request: { headers: endUserHeader, content },
     response: dataSchema(estimateSchema),
     errors: [...itemErrors, 'CANCELED'],
     handle: ({ ctx }, services) =>

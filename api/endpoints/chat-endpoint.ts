@@ -6,7 +6,7 @@ import { startChatJob } from './chat-job-submission.ts';
 import { sendBackgroundResponse } from './openai/stored-responses.ts';
 import type { Presentation } from '../../chat/formats/completions-answer.ts';
 import { exactFields, repairAnswers, type ChatRequest } from '../../chat/formats/chat-fields.ts';
-import { completeEndUser, idempotencyHeader } from '../http/request-headers.ts';
+import { completeEndUser, endUserHeader, spendingHeaders } from '../http/request-headers.ts';
 import type { Context } from '../context.ts';
 import { throwIfSent } from '../middleware/token-rules.ts';
 import type { EndpointDescription } from './description.ts';
@@ -105,7 +105,7 @@ export function defineChatEndpoint({
     scope: 'chat',
     allowsTokens: true,
     request: {
-      headers: idempotencyHeader,
+      headers: spendingHeaders,
       body,
       bodyBytesMax,
       ...(bodyValuesMax && { bodyValuesMax }),
@@ -191,6 +191,7 @@ export const defineEstimateEndpoint = ({
       'Accepts the body of the request and returns the credits that it would reserve. ' +
       'Nothing is sent to the provider, reserved or charged. The request is charged for the tokens used.',
     request: {
+      headers: endUserHeader,
       body,
       bodyBytesMax,
       ...(bodyValuesMax && { bodyValuesMax }),

@@ -3,7 +3,7 @@ import { z } from 'zod';
 import { allEndUsers, endUserSchema } from '../../domain/end-users.ts';
 import { GatewayError } from '../../domain/errors.ts';
 import { budgetSchema, formatBudget, keyLimit, rateLimit } from '../../identity/keys.ts';
-import type { LimitedEndUser } from '../../ledger/end-user-limits.ts';
+import { inheritedField, type LimitedEndUser } from '../../ledger/end-user-limits.ts';
 import { dataSchema, pageSchema, requireChange, toData, toPage } from './fields.ts';
 import { defineEndpoint, defineSection } from './endpoint.ts';
 
@@ -20,8 +20,9 @@ const resource = z
     rateLimit: rateLimit
       .nullable()
       .meta({ description: 'Jobs and chats per minute; null if only those of its key limit it.' }),
-    inherited: z.boolean().meta({
-      description: 'True if the end user has no limits of its own, so that those of `*` apply.',
+    inherited: z.array(inheritedField.meta({ id: 'InheritedField' })).meta({
+      description:
+        'Fields whose values are those of `*`, because the end user has none of its own.',
     }),
     budget: budgetSchema,
   })
@@ -74,7 +75,7 @@ export const endUserSettings = defineSection('End users', {
     summary: 'Set the limits of an end user, or suspend it',
     description:
       '`limit` is the number of credits that jobs and chats for this end user may spend per UTC day, week or month, or in total; what is spent already ' +
-      `counts. \`rateLimit\` is the number of jobs and chats per minute. Null removes a limit, and a field that you omit stays. \`${allEndUsers}\` sets the limits of each end user without limits of its own.`,
+      `counts. \`rateLimit\` is the number of jobs and chats per minute. Null means no limit. A field that you omit stays: it keeps its value, or follows that of \`${allEndUsers}\`, which sets the limits of each end user without limits of its own.`,
     request: {
       params,
       body: requireChange(
@@ -106,8 +107,9 @@ export const endUserSettings = defineSection('End users', {
     request: { params },
     response: z.object({ success: z.literal(true), endUser: z.string() }),
     errors: ['NOT_FOUND'],
-    async handle({ caller: { organizationId }, params: { endUser } }, { endUserLimits }) {
-      if (!(await endUserLimits.remove(organizationId, endUser)))
+    async handle({ caller, params: { endUser } }, { endUserLimits }) {
+      const { organizationId, keyId: actingKeyId } = caller;
+      if (!(await endUserLimits.remove({ organizationId, endUser, actingKeyId })))
         throw new GatewayError('NOT_FOUND', 'This end user has no limits of its own.');
       return { success: true as const, endUser };
     },

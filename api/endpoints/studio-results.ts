@@ -4,7 +4,7 @@
  */
 import { z } from 'zod';
 import { type ErrorCode, GatewayError, type ErrorDetail } from '../../domain/errors.ts';
-import { idempotencyHeader } from '../http/request-headers.ts';
+import { spendingHeaders } from '../http/request-headers.ts';
 import type { ParameterizedContext } from 'koa';
 import type { JobRecord } from '../../studio/jobs/job-reads.ts';
 import type { CreditsBlock } from '../../domain/credits.ts';
@@ -39,7 +39,7 @@ export const studioErrors: readonly ErrorCode[] = [
 export const fileErrors = ['FILE_TOO_LARGE', 'STORAGE_QUOTA_EXCEEDED'] as const;
 
 /** Schema of the headers of a Studio request. */
-export const studioHeaders = idempotencyHeader.extend({
+export const studioHeaders = spendingHeaders.extend({
   Prefer: z.string().optional().meta({
     description: '`wait=n`: waits at most n seconds for the job. `respond-async`: does not wait.',
     example: 'wait=10',

@@ -6,6 +6,7 @@ import { creditsSchema } from '../../studio/jobs/job-view.ts';
 import { jobKinds } from '../../studio/pipelines/job-kinds.ts';
 import { pipelines } from '../../studio/pipelines/pipeline-requests.ts';
 import { resumePipeline, resumeRequest } from '../../studio/pipelines/resume.ts';
+import { endUserHeader } from '../http/request-headers.ts';
 import type { Composition } from '../composition.ts';
 import { readResume } from './studio-body.ts';
 import { findJob, jobPath, jobRequest } from './studio-jobs.ts';
@@ -79,7 +80,7 @@ export const studio: readonly Endpoint[] = jobKinds.flatMap((capability) => {
     description:
       'Accepts the request body and returns the credits that the request would reserve, per item. No job is started, and no ' +
       'credits are reserved or charged. Inputs whose size or length affects the price are measured.',
-    request: { content: describeBody(capability) },
+    request: { headers: endUserHeader, content: describeBody(capability) },
     response: dataSchema(estimateSchema),
     errors: estimateErrors.filter((code) => endpoint.errors.includes(code)),
     handle: async ({ ctx }, services) => toData(await estimateBody(ctx, capability, services)),

@@ -13,13 +13,24 @@ const keyText = z
   .regex(/^[\x21-\x7e]{1,255}$/, 'must be 1–255 printable ASCII characters without spaces');
 const header = z.object({ 'Idempotency-Key': keyText });
 
-/** Schema of the header for the OpenAPI documents. */
+/** Schema of `Idempotency-Key` for the OpenAPI documents. */
 export const idempotencyHeader = z.object({
   'Idempotency-Key': keyText.optional().meta({
     description:
       'Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected.',
   }),
 });
+
+/** Schema of the header that names the end user, for requests and for the OpenAPI documents. */
+export const endUserHeader = z.object({
+  'X-End-User': endUserSchema.optional().meta({
+    description: 'The same as `endUser` of the body, in UTF-8.',
+    example: 'customer-7',
+  }),
+});
+
+/** Schema of the headers of requests that reserve credits. */
+export const spendingHeaders = idempotencyHeader.extend(endUserHeader.shape);
 
 /**
  * Returns the Idempotency-Key of a request under the name that it is stored with, or null.
@@ -34,12 +45,6 @@ export function parseIdempotencyKey({
   const parsed = parseWith(header, { 'Idempotency-Key': key })['Idempotency-Key'];
   return scopeIdempotencyKey(state.caller ?? {}, parsed);
 }
-
-/**
- * Schema of the header that names the end user. The OpenAPI documents do not contain it, because a further
- * parameter would change the signatures of generated clients, whose bodies have `endUser`.
- */
-const endUserHeader = z.object({ 'X-End-User': endUserSchema });
 
 /** Returns the end user that the header of a request names, in UTF-8. @throws GatewayError INVALID_REQUEST */
 export function parseEndUser({ req }: Pick<Context, 'req'>): string | undefined {

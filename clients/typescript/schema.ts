@@ -1126,7 +1126,7 @@ export interface paths {
         get: operations["getEndUser"];
         /**
          * Set the limits of an end user, or suspend it
-         * @description `limit` is the number of credits that jobs and chats for this end user may spend per UTC day, week or month, or in total; what is spent already counts. `rateLimit` is the number of jobs and chats per minute. Null removes a limit, and a field that you omit stays. `*` sets the limits of each end user without limits of its own.
+         * @description `limit` is the number of credits that jobs and chats for this end user may spend per UTC day, week or month, or in total; what is spent already counts. `rateLimit` is the number of jobs and chats per minute. Null means no limit. A field that you omit stays: it keeps its value, or follows that of `*`, which sets the limits of each end user without limits of its own.
          *
          *     Scope: `keys:write`.
          */
@@ -2822,8 +2822,8 @@ export interface components {
             limit: components["schemas"]["KeyLimit"] | null;
             /** @description Jobs and chats per minute; null if only those of its key limit it. */
             rateLimit: number | null;
-            /** @description True if the end user has no limits of its own, so that those of `*` apply. */
-            inherited: boolean;
+            /** @description Fields whose values are those of `*`, because the end user has none of its own. */
+            inherited: components["schemas"]["InheritedField"][];
             /** @description Spending in the current period of the `limit`. Null if the key has no limit. */
             budget: {
                 limit: number;
@@ -2836,6 +2836,8 @@ export interface components {
                 resetsAt: string | null;
             } | null;
         };
+        /** @enum {string} */
+        InheritedField: "suspended" | "limit" | "rateLimit";
         IssuedBrowserToken: {
             tokenId: string;
             endUser: string;
@@ -7477,6 +7479,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
             };
         };
         requestBody: {
@@ -7525,6 +7529,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
             };
         };
         requestBody: {
@@ -7569,7 +7575,12 @@ export interface operations {
         };
     };
     chatEstimate: {
-        parameters: {};
+        parameters: {
+            header?: {
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
+            };
+        };
         requestBody: {
             content: {
                 /**
@@ -7597,7 +7608,12 @@ export interface operations {
         };
     };
     chatCompletionsEstimate: {
-        parameters: {};
+        parameters: {
+            header?: {
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
+            };
+        };
         requestBody: {
             content: {
                 /**
@@ -7644,6 +7660,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
             };
         };
         requestBody: {
@@ -7743,6 +7761,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7779,7 +7799,12 @@ export interface operations {
         };
     };
     imageGenerateEstimate: {
-        parameters: {};
+        parameters: {
+            header?: {
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
+            };
+        };
         requestBody: {
             content: {
                 /**
@@ -7805,6 +7830,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7843,7 +7870,12 @@ export interface operations {
         };
     };
     imageEditEstimate: {
-        parameters: {};
+        parameters: {
+            header?: {
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
+            };
+        };
         requestBody: {
             content: {
                 /**
@@ -7871,6 +7903,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7907,7 +7941,12 @@ export interface operations {
         };
     };
     imageUpscaleEstimate: {
-        parameters: {};
+        parameters: {
+            header?: {
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
+            };
+        };
         requestBody: {
             content: {
                 /**
@@ -7933,6 +7972,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -7968,7 +8009,12 @@ export interface operations {
         };
     };
     imageRemoveBackgroundEstimate: {
-        parameters: {};
+        parameters: {
+            header?: {
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
+            };
+        };
         requestBody: {
             content: {
                 /**
@@ -7993,6 +8039,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -8032,7 +8080,12 @@ export interface operations {
         };
     };
     imageBatchEstimate: {
-        parameters: {};
+        parameters: {
+            header?: {
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
+            };
+        };
         requestBody: {
             content: {
                 /**
@@ -8061,6 +8114,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -8098,7 +8153,12 @@ export interface operations {
         };
     };
     videoGenerateEstimate: {
-        parameters: {};
+        parameters: {
+            header?: {
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
+            };
+        };
         requestBody: {
             content: {
                 /**
@@ -8125,6 +8185,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -8160,7 +8222,12 @@ export interface operations {
         };
     };
     videoUpscaleEstimate: {
-        parameters: {};
+        parameters: {
+            header?: {
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
+            };
+        };
         requestBody: {
             content: {
                 /**
@@ -8185,6 +8252,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -8220,7 +8289,12 @@ export interface operations {
         };
     };
     videoRemoveBackgroundEstimate: {
-        parameters: {};
+        parameters: {
+            header?: {
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
+            };
+        };
         requestBody: {
             content: {
                 /**
@@ -8245,6 +8319,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -8284,7 +8360,12 @@ export interface operations {
         };
     };
     videoMergeEstimate: {
-        parameters: {};
+        parameters: {
+            header?: {
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
+            };
+        };
         requestBody: {
             content: {
                 /**
@@ -8313,6 +8394,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -8350,7 +8433,12 @@ export interface operations {
         };
     };
     voiceoverGenerateEstimate: {
-        parameters: {};
+        parameters: {
+            header?: {
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
+            };
+        };
         requestBody: {
             content: {
                 /**
@@ -8377,6 +8465,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -8422,7 +8512,12 @@ export interface operations {
         };
     };
     dialogueGenerateEstimate: {
-        parameters: {};
+        parameters: {
+            header?: {
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
+            };
+        };
         requestBody: {
             content: {
                 /**
@@ -8457,6 +8552,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -8493,7 +8590,12 @@ export interface operations {
         };
     };
     musicPlanEstimate: {
-        parameters: {};
+        parameters: {
+            header?: {
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
+            };
+        };
         requestBody: {
             content: {
                 /**
@@ -8519,6 +8621,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -8555,7 +8659,12 @@ export interface operations {
         };
     };
     musicGenerateEstimate: {
-        parameters: {};
+        parameters: {
+            header?: {
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
+            };
+        };
         requestBody: {
             content: {
                 /**
@@ -8581,6 +8690,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -8617,7 +8728,12 @@ export interface operations {
         };
     };
     sfxGenerateEstimate: {
-        parameters: {};
+        parameters: {
+            header?: {
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
+            };
+        };
         requestBody: {
             content: {
                 /**
@@ -8643,6 +8759,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -8707,7 +8825,12 @@ export interface operations {
         };
     };
     audioTranscribeEstimate: {
-        parameters: {};
+        parameters: {
+            header?: {
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
+            };
+        };
         requestBody: {
             content: {
                 /**
@@ -8761,6 +8884,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -8814,7 +8939,12 @@ export interface operations {
         };
     };
     pipelineEstimate: {
-        parameters: {};
+        parameters: {
+            header?: {
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
+            };
+        };
         requestBody: {
             content: {
                 /**
@@ -8857,6 +8987,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -9300,6 +9432,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
             };
         };
         requestBody: {
@@ -9473,7 +9607,12 @@ export interface operations {
         };
     };
     estimateBulk: {
-        parameters: {};
+        parameters: {
+            header?: {
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
+            };
+        };
         requestBody: {
             content: {
                 /**
@@ -10019,6 +10158,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
             };
         };
         requestBody: {
@@ -10105,6 +10246,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
             };
         };
         requestBody: {
@@ -10131,7 +10274,12 @@ export interface operations {
         };
     };
     estimateEmbeddings: {
-        parameters: {};
+        parameters: {
+            header?: {
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
+            };
+        };
         requestBody: {
             content: {
                 /**
@@ -10160,6 +10308,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -10190,6 +10340,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -10233,6 +10385,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -10263,6 +10417,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -10315,6 +10471,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
             };
@@ -10498,6 +10656,8 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
+                /** @description The same as `endUser` of the body, in UTF-8. */
+                "X-End-User"?: string;
             };
         };
         requestBody: {

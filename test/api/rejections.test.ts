@@ -4,6 +4,7 @@
  */
 import { describe, expect, it } from 'vitest';
 import { generateApiKey } from '../../identity/access.ts';
+import { callerEndpoints } from '../harness/endpoints.ts';
 import { useGateway, type StudioBody } from '../harness/gateway.ts';
 import { makeForm } from '../harness/uploads.ts';
 
@@ -155,6 +156,24 @@ it.each([...bodies, ...queries])(
   },
 );
 
+it('the OpenAPI document describes X-End-User at each endpoint that reads it', async () => {
+  const spending = callerEndpoints.filter(
+    ({ method, scope }) => method === 'POST' && /^(?:chat|bulk:|studio:(?!read))/.test(scope),
+  );
+  for (const { requestPath, request } of spending) {
+    const [type, content] = Object.entries(request.content ?? {})[0] ?? [];
+    const body = request.example ?? content?.example;
+    if (type?.startsWith('multipart')) continue;
+    const answer = await gateway.call(requestPath, { body, headers: { 'x-end-user': '*' } });
+    // An id in the path is checked before the header.
+    if (answer.status === 404) continue;
+    const isRead = /X-End-User/.test(JSON.stringify(answer.body));
+    const isDescribed = 'X-End-User' in (request.headers?.shape ?? {});
+    expect({ requestPath, isRead }).toEqual({ requestPath, isRead: isDescribed });
+  }
+  expect(spending.length).toBeGreaterThan(40);
+});
+
 describe('a Studio request', () => {
   it.each([
     ['image/generate', { prompt, model: 'nanobanana-pro' }, 'model', 'nano-banana-pro'],
@@ -182,13 +201,16 @@ describe('a Studio request', () => {
     expect(answer.body.details.map(({ path }) => path)).toEqual(['imageUrls', 'seed', 'mask']);
   });
 
-  it.each(['gk_live_', 'gk_oper_', 'Bearer '])('never gets a secret back: %s', async (prefix) => {
-    const body = { text: 'hi', title: 't', voice: generateApiKey(prefix) };
-    const answer = await gateway.call('/api/v1/studio/voiceover/generate', { body });
-    expect(answer.status).toBe(400);
-    expect(JSON.stringify(answer.body)).not.toContain(prefix);
-    expect(answer.body.details[0]?.message).toMatch(/\(received a secret\)$/);
-  });
+  it.each(['gk_live_', 'gk_oper_', 'gk_user_', 'Bearer '])(
+    'never gets a secret back: %s',
+    async (prefix) => {
+      const body = { text: 'hi', title: 't', voice: generateApiKey(prefix) };
+      const answer = await gateway.call('/api/v1/studio/voiceover/generate', { body });
+      expect(answer.status).toBe(400);
+      expect(JSON.stringify(answer.body)).not.toContain(prefix);
+      expect(answer.body.details[0]?.message).toMatch(/\(received a secret\)$/);
+    },
+  );
 
   it('never gets the credentials and the query of a URL back', async () => {
     const voice = `https://user:${'p'.repeat(200)}@example.com/voice?token=t`;

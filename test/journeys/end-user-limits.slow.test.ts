@@ -11,7 +11,7 @@ interface Shown {
   suspended: boolean;
   limit: object | null;
   rateLimit: number | null;
-  inherited: boolean;
+  inherited: string[];
   budget: { used: number; remaining: number; resetsAt: string } | null;
 }
 interface Body {
@@ -89,7 +89,7 @@ describe('a limit of an end user', () => {
       await second.close();
     }
     const { budget, inherited } = await get(caller, 'ann');
-    expect([budget?.used, budget?.remaining, inherited]).toEqual([27.3, 2.7, true]);
+    expect([budget?.used, budget?.remaining, inherited.length]).toEqual([27.3, 2.7, 3]);
     expect((await draw(caller, 'bob')).status).toBe(200);
     const others = { key: caller.key, body: { prompt } };
     expect((await gateway.call('/api/v1/studio/image/generate', others)).status).toBe(200);
@@ -131,6 +131,22 @@ describe('a limit of an end user', () => {
       null,
       null,
     ]);
+  });
+
+  it('of all others does not apply to requests that name no end user', async () => {
+    const caller = await gateway.newCaller({ credits: 1000 });
+    await set(caller, '*', { limit: { credits: 0, per: 'total' }, rateLimit: 1, suspended: true });
+    const { key } = caller;
+    for (const body of [{ prompt }, { prompt, endUser: 'ann' }]) {
+      const answer = await gateway.call('/api/v1/studio/image/generate', { key, body });
+      expect(answer.status).toBe('endUser' in body ? 403 : 200);
+    }
+    const items = [item(prompt), { use: 'chat', body: chat }];
+    const { bulkId } = await bulk.accept({ items }, key);
+    expect(await bulk.untilDone(bulkId, key)).toMatchObject({
+      status: 'completed',
+      counts: { completed: 2, failed: 0 },
+    });
   });
 
   it('counts the chats of a bulk job in the limit, and not as requests per minute', async () => {
@@ -189,24 +205,26 @@ describe('/api/v1/end-users', () => {
       suspended: false,
       limit: null,
       rateLimit: null,
-      inherited: true,
+      inherited: ['suspended', 'limit', 'rateLimit'],
       budget: null,
     });
     const limit = { credits: 30, per: 'week' };
     expect((await set(caller, 'größe/1', { limit, rateLimit: 7 })).body.data).toMatchObject({
       limit,
       rateLimit: 7,
-      inherited: false,
+      inherited: ['suspended'],
       budget: { used: 0, remaining: 30, resetsAt: expect.any(String) },
     });
     expect((await set(caller, 'größe/1', { suspended: true })).body.data).toMatchObject({
       limit,
       rateLimit: 7,
       suspended: true,
+      inherited: [],
     });
     expect((await set(caller, '*', { rateLimit: 3 })).body.data).toMatchObject({
       endUser: '*',
       rateLimit: 3,
+      inherited: [],
       budget: null,
     });
     await draw(caller, 'ann');
@@ -214,7 +232,7 @@ describe('/api/v1/end-users', () => {
       (await gateway.call<{ data: Shown[]; nextCursor: string | null }>(`${path}${query}`, { key }))
         .body;
     expect(await list('?limit=1')).toMatchObject({
-      data: [{ endUser: 'ann', rateLimit: 3, inherited: true }],
+      data: [{ endUser: 'ann', rateLimit: 3, inherited: ['suspended', 'limit', 'rateLimit'] }],
       nextCursor: 'ann',
     });
     expect((await list('?cursor=ann')).data).toMatchObject([{ endUser: 'größe/1' }]);

@@ -20,6 +20,8 @@ type Change = Omit<Parameters<typeof limits.set>[0], 'organizationId' | 'endUser
 
 const set = ({ organizationId, keyId: actingKeyId }: Holder, endUser: string, change: Change) =>
   limits.set({ organizationId, actingKeyId, endUser, ...change });
+const remove = ({ organizationId, keyId: actingKeyId }: Holder, endUser: string) =>
+  limits.remove({ organizationId, endUser, actingKeyId });
 const perDay = (micro: number) => ({ limit: { credits: micro / 1e6, per: 'day' } });
 /** Makes an organization with credits whose end users may spend this number of micro-credits a day. */
 async function limited(limitMicro: number): Promise<Holder> {
@@ -83,10 +85,33 @@ describe('a limit of an end user', () => {
     expect(await reserve(of, 1)).toMatchObject({ ...exceeded, limit: 12 });
     await set(of, 'ann', { limit: null, rateLimit: 100 });
     expect(await reserve(of, 1)).toMatchObject({ verdict: 'reserved' });
-    expect(await limits.remove(of.organizationId, 'ann')).toBe(true);
+    expect(await remove(of, 'ann')).toBe(true);
     expect(await reserve(of, 1)).toMatchObject({ ...exceeded, limit: 10, used: 13 });
-    expect(await limits.remove(of.organizationId, '*')).toBe(true);
-    expect(await limits.remove(of.organizationId, '*')).toBe(false);
+    expect(await remove(of, '*')).toBe(true);
+    expect(await remove(of, '*')).toBe(false);
+    expect(await reserve(of, 100)).toMatchObject({ verdict: 'reserved' });
+  });
+
+  it('follows that of all others in each field that the end user has not set', async () => {
+    const of = await limited(10);
+    await set(of, '*', { rateLimit: 100, suspended: true });
+    await set(of, 'ann', { suspended: false });
+    const read = () => limits.read(of.organizationId, 'ann');
+    expect(await read()).toMatchObject({
+      suspended: false,
+      limit: { credits: 10 / 1e6, per: 'day' },
+      rateLimit: 100,
+      inherited: ['limit', 'rateLimit'],
+    });
+    await reserve(of, 10);
+    expect(await reserve(of, 1)).toMatchObject({ ...exceeded, limit: 10 });
+    expect(await reserve({ ...of, endUser: 'bob' }, 1)).toMatchObject({
+      verdict: 'end_user_suspended',
+    });
+    await set(of, '*', perDay(12));
+    expect(await reserve(of, 3)).toMatchObject({ ...exceeded, limit: 12 });
+    await set(of, 'ann', { limit: null });
+    expect(await read()).toMatchObject({ limit: null, inherited: ['rateLimit'] });
     expect(await reserve(of, 100)).toMatchObject({ verdict: 'reserved' });
   });
 
@@ -107,6 +132,8 @@ describe('a limit of an end user', () => {
     expect(await ledgers.reserveChat(bob, 1, 50)).toMatchObject({ amount: 7 });
     expect(await reserve(bob, 1)).toMatchObject({ verdict: 'key_limit_exceeded', used: 15 });
     await expect(set(byKey, 'bob', perDay(1))).rejects.toMatchObject({ code: 'FORBIDDEN' });
+    await expect(remove(byKey, '*')).rejects.toMatchObject({ code: 'FORBIDDEN' });
+    expect(await limits.read(of.organizationId, '*')).toMatchObject({ limit: { per: 'day' } });
   });
 
   it('of zero rejects every request, including free ones', async () => {
@@ -166,7 +193,7 @@ describe('an end user', () => {
     const other = await limited(10);
     expect(await limits.list(other.organizationId, '', 10)).toEqual([]);
     expect(await limits.read(of.organizationId, 'a')).toMatchObject({
-      inherited: true,
+      inherited: ['suspended', 'limit', 'rateLimit'],
       budget: { used: 1, limit: 10 },
     });
   });

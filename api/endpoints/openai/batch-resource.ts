@@ -13,8 +13,8 @@ import type { Composition } from '../../composition.ts';
 import { parseLines, type JsonLine } from '../../http/json-lines.ts';
 import {
   completeEndUser,
-  idempotencyHeader,
   parseIdempotencyKey,
+  spendingHeaders,
 } from '../../http/request-headers.ts';
 import { closedSignal, countBytes } from '../../middleware/request-shares.ts';
 import { findBulk } from '../bulk-jobs.ts';
@@ -75,7 +75,7 @@ export const batches = {
       'Starts a bulk job of the requests in a file. If a line is no request, the batch has the status `failed` and lists the `errors`. ' +
       'A request that its endpoint would reject is in the error file. `maxCredits` limits the credits of the batch.',
     request: {
-      headers: idempotencyHeader,
+      headers: spendingHeaders,
       body,
       example: {
         input_file_id: 'file_0198f0a3c5d17c2f8a4e6b90d3175c28',

@@ -160,7 +160,7 @@ describeInBrowser('the account in the console', () => {
     expect((await gateway.call('/api/v1/key', { key })).status).toBe(401);
   });
 
-  it('lists end users by what they spend, limits and suspends them, and revokes their tokens', async () => {
+  it('lists end users by what they spend, limits and suspends them, returns them to the defaults, and revokes their tokens', async () => {
     const { key } = await gateway.newCaller({ credits: 100 });
     for (const endUser of ['ann', 'ann', 'bob']) await draw(key, { endUser });
     const minted = await gateway.call<{ data: { token: string } }>('/api/v1/end-users/bob/tokens', {
@@ -207,7 +207,18 @@ describeInBrowser('the account in the console', () => {
     await page.locator('tr[data-row=eve]').getByText('0.00 used, 1.00 remaining').waitFor();
     const { body } = await gateway.call('/api/v1/end-users/ann', { key });
     const limit = { credits: 10, per: 'month' };
-    expect(body).toMatchObject({ data: { suspended: true, limit } });
+    expect(body).toMatchObject({
+      data: { suspended: true, limit, inherited: ['limit', 'rateLimit'] },
+    });
+    const useDefaults = page.getByRole('button', { name: /^Use defaults/ });
+    expect(await useDefaults.count()).toBe(2);
+    await change(
+      'Use defaults for “ann”',
+      () => page.getByText('What was spent stays.').waitFor(),
+      'Use defaults',
+    );
+    await rows.nth(1).getByText('Suspended').waitFor({ state: 'detached' });
+    expect(await useDefaults.count()).toBe(1);
     expect(problems).toEqual([]);
   });
 

@@ -1,4 +1,4 @@
-/** Actions on end users: set limits, suspend, revoke browser tokens. Each asks for confirmation. */
+/** Actions on end users: set limits and remove them, suspend, revoke browser tokens. Each asks for confirmation. */
 import { useQueryClient } from '@tanstack/react-query';
 import { unwrap, api, type Schemas } from '../../gateway/client.ts';
 import { useSessionKey } from '../../gateway/session.ts';
@@ -11,12 +11,14 @@ export type EndUser = Schemas['EndUser'];
 
 /** Name of the limits of all end users without limits of their own. */
 export const allOthers = '*';
+/** Number of fields that an end user can inherit. */
+const fieldCount = 3;
 /** Query key of everything about end users. */
 export const endUsersKey = ['end-users'];
 
 const nameOf = (endUser: string): string => (endUser === allOthers ? 'all others' : `“${endUser}”`);
 
-/** Returns why the session may not change end users, and a function that changes limits. */
+/** Returns why the session may not change end users, and functions that change limits and remove them. */
 function useChanges() {
   const client = useQueryClient();
   const sessionKey = useSessionKey();
@@ -30,6 +32,10 @@ function useChanges() {
     ): Promise<void> => {
       const params = { path: { endUser } };
       await unwrap(api.PUT('/api/v1/end-users/{endUser}', { params, body }));
+      await client.invalidateQueries({ queryKey: endUsersKey });
+    },
+    remove: async (endUser: string): Promise<void> => {
+      await unwrap(api.DELETE('/api/v1/end-users/{endUser}', { params: { path: { endUser } } }));
       await client.invalidateQueries({ queryKey: endUsersKey });
     },
   };
@@ -116,9 +122,6 @@ export function NewLimitsButton() {
 export function SuspendButton({ endUser, limits }: LimitsProps) {
   const { change, disabledReason } = useChanges();
   const suspended = limits?.suspended ?? false;
-  // An end user with a row no longer has the limits of all others, so they become its own.
-  const { limit = null, rateLimit = null } = limits ?? {};
-  const kept = limits?.inherited ? { limit, rateLimit } : {};
   const verb = suspended ? 'Resume' : 'Suspend';
   return (
     <ConfirmButton
@@ -126,13 +129,34 @@ export function SuspendButton({ endUser, limits }: LimitsProps) {
       verb={verb}
       done={suspended ? 'Resumed' : 'Suspended'}
       isDangerous={!suspended}
-      perform={() => change(endUser, { suspended: !suspended, ...kept })}
+      perform={() => change(endUser, { suspended: !suspended })}
       disabledReason={disabledReason}
     >
       <p>
         {suspended
           ? 'New jobs and chats are accepted again.'
           : 'New jobs and chats are rejected. Running ones continue.'}
+      </p>
+    </ConfirmButton>
+  );
+}
+
+/** Shows the button that removes the limits of an end user, unless it has none of its own. */
+export function DefaultsButton({ endUser, limits }: LimitsProps) {
+  const { remove, disabledReason } = useChanges();
+  if (!limits || limits.inherited.length === fieldCount) return null;
+  return (
+    <ConfirmButton
+      label="Use defaults"
+      title={`Use defaults for ${nameOf(endUser)}`}
+      verb="Use defaults"
+      done="Defaults apply"
+      perform={() => remove(endUser)}
+      disabledReason={disabledReason}
+    >
+      <p>
+        Its own limits and suspension are removed, and those of all others apply. What was spent
+        stays.
       </p>
     </ConfirmButton>
   );

@@ -12,6 +12,7 @@ import { formatLimit } from '../keys/limit-fields.tsx';
 import { Spending } from '../keys/spending.tsx';
 import {
   allOthers,
+  DefaultsButton,
   endUsersKey,
   LimitsButton,
   NewLimitsButton,
@@ -131,7 +132,7 @@ function Limit({ endUser, limit, budget, inherited }: EndUser) {
   return (
     <>
       <Spending apiKey={{ name: endUser, limit, budget }} />
-      {inherited && <span className="hint block">The limit of all others</span>}
+      {inherited.includes('limit') && <span className="hint block">The limit of all others</span>}
     </>
   );
 }
@@ -141,6 +142,7 @@ function Actions({ id, limits }: Pick<Row, 'id' | 'limits'>) {
     <div className="row">
       <LimitsButton endUser={id} limits={limits} />
       <SuspendButton endUser={id} limits={limits} />
+      {id !== allOthers && <DefaultsButton endUser={id} limits={limits} />}
       {id !== allOthers && <RevokeTokensButton endUser={id} />}
     </div>
   );

@@ -929,15 +929,6 @@ class EndUserBudget(TypedDict):
     resetsAt: str | None
 
 
-class EndUser(TypedDict):
-    endUser: str
-    suspended: bool
-    limit: KeyLimit | None
-    rateLimit: int | None
-    inherited: bool
-    budget: EndUserBudget | None
-
-
 class IssuedBrowserToken(TypedDict):
     tokenId: str
     endUser: str
@@ -4133,26 +4124,10 @@ class GetKeyAnswer(TypedDict):
     organizationLimits: GetKeyAnswerOrganizationLimits
 
 
-class ListEndUsersAnswer(TypedDict):
-    success: Literal[True]
-    data: list[EndUser]
-    hasMore: bool
-    nextCursor: str | None
-
-
-class GetEndUserAnswer(TypedDict):
-    success: Literal[True]
-    data: EndUser
-
-
 class SetEndUserRequest(TypedDict):
     limit: NotRequired[KeyLimit | None]
     rateLimit: NotRequired[int | None]
     suspended: NotRequired[bool]
-
-
-class SetEndUserAnswer(GetEndUserAnswer):
-    pass
 
 
 class DeleteEndUserAnswer(TypedDict):
@@ -4615,6 +4590,15 @@ class Batch(TypedDict):
     metadata: dict[str, str] | None
 
 
+class EndUser(TypedDict):
+    endUser: str
+    suspended: bool
+    limit: KeyLimit | None
+    rateLimit: int | None
+    inherited: list[Literal['suspended', 'limit', 'rateLimit']]
+    budget: EndUserBudget | None
+
+
 class UsageEvent(TypedDict):
     id: str
     organizationId: str
@@ -4842,6 +4826,22 @@ class ListBatchesAnswer(TypedDict):
 
 
 class DeleteJobMediaAnswer(GetJobAnswer):
+    pass
+
+
+class ListEndUsersAnswer(TypedDict):
+    success: Literal[True]
+    data: list[EndUser]
+    hasMore: bool
+    nextCursor: str | None
+
+
+class GetEndUserAnswer(TypedDict):
+    success: Literal[True]
+    data: EndUser
+
+
+class SetEndUserAnswer(GetEndUserAnswer):
     pass
 
 
