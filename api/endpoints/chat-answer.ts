@@ -26,7 +26,7 @@ import { sendKeptAlive, unbuffered, type KeptAnswer } from '../http/kept-answer.
 import type { Context } from '../context.ts';
 import { parseIdempotencyKey } from '../http/request-headers.ts';
 import type { HeldClaim, UsedKey } from '../../ledger/claims.ts';
-import { toGatewayError } from '../middleware/error-handler.ts';
+import { toShownError } from '../middleware/error-handler.ts';
 import { withRenamedFields } from './openai/field-names.ts';
 
 type Services = Pick<
@@ -208,7 +208,7 @@ async function streamAnswer(
   } catch (error) {
     if (!eventStream.headersSent) throw error;
     if (error instanceof ReaderDisconnected) ctx.res.destroy();
-    else eventStream.end(presentation.failure(opened, toGatewayError(error), opened.chat.bill));
+    else eventStream.end(presentation.failure(opened, toShownError(ctx, error), opened.chat.bill));
   } finally {
     eventStream.stop();
   }

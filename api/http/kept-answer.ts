@@ -7,7 +7,7 @@ import { Readable } from 'node:stream';
 import { errorFormatters } from '../../domain/error-bodies.ts';
 import type { Logger } from '../../platform/logger.ts';
 import type { Context } from '../context.ts';
-import { toGatewayError } from '../middleware/error-handler.ts';
+import { toShownError } from '../middleware/error-handler.ts';
 
 /** Answer in JSON. */
 export interface KeptAnswer {
@@ -45,7 +45,7 @@ export async function sendKeptAlive(
       }
       yield* typeof late.body === 'string' ? [late.body] : late.body;
     } catch (error) {
-      const failure = toGatewayError(error);
+      const failure = toShownError(ctx, error);
       ctx.state.recordRejection?.(failure);
       logger.error({ error, code: failure.code }, 'request.failed_late');
       const body = errorFormatters[errorFormat](failure, requestId);

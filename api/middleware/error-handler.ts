@@ -8,6 +8,7 @@ import type { Logger } from '../../platform/logger.ts';
 import type { Context, Middleware } from '../context.ts';
 import { isBodyArriving, respondBeforeBodyEnds } from '../http/connections.ts';
 import { errorFormatters, getStatus, type ErrorFormat } from '../../domain/error-bodies.ts';
+import { hideNumbers } from './token-rules.ts';
 import { findSdkFormat } from './sdk-paths.ts';
 
 /** Values that the response for an unknown path names: the gateway's URL, and a similar path. */
@@ -29,7 +30,7 @@ export function handleErrors(logger: Logger, { baseUrl, paths }: KnownPaths): Mi
         throw createRouteError(ctx, { baseUrl, findNearest });
       }
     } catch (error) {
-      const gatewayError = toGatewayError(error);
+      const gatewayError = toShownError(ctx, error);
       if (gatewayError.status >= 500) {
         logger.error({ error, code: gatewayError.code }, 'request.failed');
       }
@@ -99,6 +100,13 @@ export function toGatewayError(error: unknown): GatewayError {
     });
   }
   return new GatewayError('Internal server error', undefined, { cause: error });
+}
+
+/** Converts any thrown error to the error that the caller of a request sees. */
+export function toShownError({ state }: Pick<Context, 'state'>, error: unknown): GatewayError {
+  // The types declare `caller` on every route, but an open route has none.
+  const { caller } = state as Partial<Context['state']>;
+  return hideNumbers(caller, toGatewayError(error));
 }
 
 /** Returns the HTTP status of an error in the format of the request. */

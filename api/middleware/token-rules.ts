@@ -66,23 +66,25 @@ export async function mayReadIds(
   return typeof fileId !== 'string' || isUploadSeen(pool, caller, fileId);
 }
 
-/** Removes what a response with a browser token would show of the account: its balance, limits and rates. */
+/** Removes what a response with a browser token would show of the account: its balance. */
 export const hideAccount: Middleware = async (ctx: Context, next) => {
-  if (!ctx.state.caller.token) return next();
-  try {
-    await next();
-  } catch (error) {
-    throw hideNumbers(error);
-  }
+  await next();
+  if (!ctx.state.caller.token) return;
   ctx.remove('X-Credits-Remaining');
   const { body } = ctx;
   if (isRecord(body) && isRecord(body['credits']))
     ctx.body = { ...body, credits: { ...body['credits'], remaining: null } };
 };
 
-/** Returns a rejection because of the account with only its code. The limit of the end user stays. */
-function hideNumbers(error: unknown): unknown {
-  if (!(error instanceof GatewayError) || error.code === 'END_USER_LIMIT_EXCEEDED') return error;
+/**
+ * Returns the error that a caller sees. A browser token sees of a rejection because of the account, its limits or
+ * rates only the code. The limit of the end user stays. `caller` is undefined before it is known.
+ */
+export function hideNumbers(
+  caller: Pick<TokenCaller, 'token'> | undefined,
+  error: GatewayError,
+): GatewayError {
+  if (!caller?.token || error.code === 'END_USER_LIMIT_EXCEEDED') return error;
   const isOfAccount = [402, 429].includes(error.status) || error.code === 'STORAGE_QUOTA_EXCEEDED';
   if (!isOfAccount) return error;
   const { code, retryAfterSeconds, cause } = error;

@@ -3,6 +3,7 @@
  * begin with spaces, which the official clients read on every chat endpoint.
  */
 import { describe, expect, it } from 'vitest';
+import { command } from '../../platform/database.ts';
 import { catchFailure } from '../harness/failures.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { untilAllSettled } from './chat-account.ts';
@@ -93,6 +94,26 @@ describe('a long answer', () => {
     await catchFailure(clients.openai.chat.completions.create(request), SyntaxError);
     const chats = await untilAllSettled(gateway, clients.caller);
     expect(chats.map(({ state }) => state)).toEqual(['released', 'released']);
+  });
+
+  it('that is rejected late shows a browser token only the code of the rejection', async () => {
+    const poor = await gateway.newCaller({ credits: 0.01 });
+    const made = await gateway.call<{ data: { token: string } }>('/api/v1/end-users/ann/tokens', {
+      key: poor.key,
+      body: {},
+    });
+    const caller = { ...poor, key: made.body.data.token };
+    const body = { model, messages: say('hello'), max_tokens: 4000 };
+    // The response begins while the reservation waits for the account.
+    const response = await gateway.api.services.pool.transaction(async (transaction) => {
+      await transaction.query(
+        command`SELECT FROM account WHERE organization_id = ${poor.organizationId} FOR UPDATE`,
+      );
+      return postChat(gateway, caller, { body });
+    });
+    const text = await response.text();
+    expect(text).toMatch(/^ +INSUFFICIENT_CREDITS: /);
+    expect(text).not.toMatch(/"(?:required|available|reserved)"/);
   });
 
   it('reaches a repeat that waited, which begins with spaces too', async () => {

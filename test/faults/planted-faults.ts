@@ -943,6 +943,27 @@ const bulkCommands: Fault[] = [
     tests: ['test/ledger/end-user-limits.test.ts'],
   },
   {
+    name: 'the limits of all end users apply to items without an end user',
+    file: 'ledger/end-user-limits.sql',
+    original: 'RETURNS end_user LANGUAGE sql STABLE STRICT AS',
+    planted: 'RETURNS end_user LANGUAGE sql STABLE AS',
+    tests: ['test/journeys/end-user-limits.slow.test.ts'],
+  },
+  {
+    name: 'an end user that is suspended loses the limits of all end users',
+    file: 'ledger/end-user-limits.sql',
+    original: "WHERE request->>'id' <> '*' AND NOT request ? f",
+    planted: 'WHERE false',
+    tests: ['test/ledger/end-user-limits.test.ts'],
+  },
+  {
+    name: 'parallel uploads of an end user exceed its share',
+    file: 'storage/uploads.sql',
+    original: '    PERFORM FROM organization WHERE id = owner FOR NO KEY UPDATE;\n',
+    planted: '',
+    tests: ['test/storage/upload-quota.test.ts'],
+  },
+  {
     name: 'a bulk job pauses because of the limit of one end user',
     file: bulkSql,
     original: "IF verdict IN ('end_user_limit_exceeded', 'end_user_suspended') THEN",

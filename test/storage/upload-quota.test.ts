@@ -8,10 +8,12 @@ import { Readable } from 'node:stream';
 import { pipeline } from 'node:stream/promises';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from 'vitest';
-import { useGateway, type StudioBody, type TestCaller } from '../harness/gateway.ts';
+import { useGateway, type Answer, type StudioBody, type TestCaller } from '../harness/gateway.ts';
+import { command } from '../../platform/database.ts';
 import { drawDisc } from '../harness/media.ts';
 import { openRequest } from '../harness/raw-requests.ts';
 import { recordTone } from '../harness/recordings.ts';
+import { untilHolds } from '../harness/until.ts';
 import { makeForm, putFile, signUpload, uploadFile } from '../harness/uploads.ts';
 
 const limit = 1_000_000;
@@ -64,19 +66,31 @@ describe('the stored bytes of an organization', () => {
   });
 
   it('include at most a tenth of an end user with browser tokens, also under simultaneous requests', async () => {
-    const { key } = caller;
+    const { key, organizationId } = caller;
     const made = await gateway.call<{ data: { token: string } }>('/api/v1/end-users/ann/tokens', {
       key,
       body: {},
     });
-    const statuses = await Promise.all(
-      Array.from({ length: 30 }, async () => {
-        const body = { filename: 'a.png', size: limit / 50 };
-        const { token } = made.body.data;
-        return (await gateway.call('/api/v1/storage/upload-url', { key: token, body })).status;
-      }),
-    );
-    expect(statuses.filter((status) => status === 403)).toHaveLength(25);
+    const sent: Promise<Answer>[] = [];
+    await gateway.api.services.pool.transaction(async (transaction) => {
+      await transaction.query(
+        command`SELECT FROM organization WHERE id = ${organizationId} FOR UPDATE`,
+      );
+      const body = { filename: 'a.png', size: limit / 20 };
+      const options = { key: made.body.data.token, body };
+      for (let index = 0; index < 3; index += 1)
+        sent.push(gateway.call('/api/v1/storage/upload-url', options));
+      // All of them wait for the organization at the same time.
+      await untilHolds(async () => {
+        const waiting = await gateway.database.query(
+          `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+        );
+        expect(waiting).toHaveLength(3);
+      });
+    });
+    const answers = await Promise.all(sent);
+    const rejected = answers.filter(({ status }) => status !== 200);
+    expect(rejected.map(({ body }) => body.error)).toEqual(['STORAGE_QUOTA_EXCEEDED']);
     expect(await quota()).toEqual({ limit, used: limit / 10, remaining: limit * 0.9 });
   });
 
