@@ -136,10 +136,11 @@ interface TokenOwner {
   endUser: string;
 }
 
-/** Builds the condition that selects the valid tokens `t` of an end user, unless their keys have ended. */
+/** Builds the condition that selects the valid tokens `t` of an end user. */
 const isLive = ({ organizationId, endUser }: TokenOwner) => sql.fragment`
   t.organization_id = ${organizationId} AND t.end_user = ${endUser} AND t.revoked_at IS NULL
-  AND t.expires_at > clock_timestamp()`;
+  AND t.expires_at > clock_timestamp() AND EXISTS (SELECT FROM api_key maker WHERE maker.id = t.key_id
+    AND maker.revoked_at IS NULL AND coalesce(maker.expires_at > clock_timestamp(), true))`;
 
 /** Creates the functions that list, revoke and delete tokens. */
 export function createBrowserTokens(pool: DatabasePool) {
@@ -147,9 +148,7 @@ export function createBrowserTokens(pool: DatabasePool) {
     /** Lists the valid tokens of an end user, newest first. */
     async list(owner: TokenOwner): Promise<BrowserToken[]> {
       const rows = await pool.any(sql.type(tokenRow)`SELECT ${columns} FROM browser_token t
-        JOIN api_key k ON k.id = t.key_id
-        WHERE ${isLive(owner)} AND k.revoked_at IS NULL AND coalesce(k.expires_at > clock_timestamp(), true)
-        ORDER BY t.id DESC`);
+        WHERE ${isLive(owner)} ORDER BY t.id DESC`);
       return rows.map(show);
     },
     /** Revokes all tokens of an end user. Returns how many were valid. */
