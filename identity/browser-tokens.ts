@@ -151,10 +151,15 @@ export function createBrowserTokens(pool: DatabasePool) {
         WHERE ${isLive(owner)} ORDER BY t.id DESC`);
       return rows.map(show);
     },
-    /** Revokes all tokens of an end user. Returns how many were valid. */
+    /**
+     * Revokes all tokens of an end user. Returns how many were valid. Locks the account before the tokens, as the
+     * ledger does, so that they cannot deadlock.
+     */
     async revokeAll(owner: TokenOwner): Promise<number> {
       const { rowCount } = await pool.query(command`
-        UPDATE browser_token t SET revoked_at = clock_timestamp() WHERE ${isLive(owner)}`);
+        UPDATE browser_token t SET revoked_at = clock_timestamp()
+        FROM (SELECT FROM account WHERE organization_id = ${owner.organizationId} FOR NO KEY UPDATE) AS locked
+        WHERE ${isLive(owner)}`);
       return rowCount;
     },
   };

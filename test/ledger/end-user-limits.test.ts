@@ -7,7 +7,8 @@ import { beforeAll, describe, expect, it } from 'vitest';
 import { newId } from '../../domain/ids.ts';
 import { createEndUserLimits } from '../../ledger/end-user-limits.ts';
 import { scopes } from '../../identity/access.ts';
-import { createBrowserToken } from '../../identity/browser-tokens.ts';
+import { createBrowserToken, createBrowserTokens } from '../../identity/browser-tokens.ts';
+import { untilHolds } from '../harness/until.ts';
 import { pepper, useLedger, type Holder } from './use-ledger.ts';
 
 const ledgers = useLedger();
@@ -315,6 +316,35 @@ describe('a limit of a browser token', () => {
     expect(await reserve(other, 2)).toMatchObject({ verdict: 'key_limit_exceeded', limit: 5 });
     await set(holder, 'ann', { limit: { credits: 5 / 1e6, per: 'day' } });
     expect(await reserve(await newToken(holder, 100), 2)).toMatchObject(exceeded);
+  });
+
+  it('is counted without a deadlock while all tokens are revoked', async () => {
+    const of = await ledgers.newHolder();
+    const [first, second] = [await newToken(of, 5), await newToken(of, 5)];
+    const { organizationId } = of;
+    const spend = (tokenId = '') =>
+      ledgers.query('UPDATE browser_token SET spent_micro = 1 WHERE id = $1', [tokenId]);
+    // As two reservations of a batch do, in the order that revocation does not have.
+    await ledgers.query('BEGIN');
+    await ledgers.query('SELECT FROM account WHERE organization_id = $1 FOR UPDATE', [
+      organizationId,
+    ]);
+    await spend(second.tokenId);
+    const revoked = createBrowserTokens(ledgers.pool).revokeAll({ organizationId, endUser: 'ann' });
+    await untilHolds(async () => {
+      await ledgers.query('SELECT pg_stat_clear_snapshot()');
+      const waiting = await ledgers.query(
+        `SELECT FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'`,
+      );
+      expect(waiting).toHaveLength(1);
+    });
+    await spend(first.tokenId);
+    await ledgers.query('COMMIT');
+    expect(await revoked).toBe(2);
+    expect([await spent(first), await spent(second)]).toEqual([1, 1]);
+    await ledgers.query('UPDATE browser_token SET spent_micro = 0 WHERE organization_id = $1', [
+      organizationId,
+    ]);
   });
 
   it('is zero once the row of the token is deleted', async () => {
