@@ -41,6 +41,8 @@ export interface RequestState {
   closings?: (() => void)[];
   /** Model that the body of the request names. */
   requestedModel?: string;
+  /** End user of the request, once its body was read. */
+  endUser?: string | undefined;
   /** Records that the request was rejected. Absent once its chat or job was accepted. */
   recordRejection?: ((error: GatewayError) => void) | undefined;
   /** Ends the turn of a read before a wait. */

@@ -10,11 +10,12 @@ import { withoutCorrelation, type Logger } from '../platform/logger.ts';
 /** Kind of a request. A Studio request that is accepted is a job, and not in the list of requests. */
 export type RequestKind = 'chat' | 'embedding' | 'studio';
 
-/** Rejected request. It contains no part of the body but the names of the model and of a field. */
+/** Rejected request. It contains no part of the body but the names of the model, of a field and of the end user. */
 export interface RejectedRequest {
   id: string;
   organizationId: string;
   keyId: string;
+  endUser: string | null;
   createdAtMs: number;
   kind: RequestKind;
   /** Path of the endpoint, with the names of its parameters. */

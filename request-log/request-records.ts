@@ -1,6 +1,7 @@
 /** Reads the requests of an organization: chats, embeddings, and rejected requests of the last 24 hours. */
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
+import { endUserPair, splitEndUser } from '../domain/end-users.ts';
 import { isId, timeOfId } from '../domain/ids.ts';
 import type { DatabasePool } from '../platform/database.ts';
 import {
@@ -76,7 +77,8 @@ const columns = {
   rejected: sql.fragment`x.id, x.created_at, x.kind, 'rejected' AS status, x.path, x.model, NULL AS provider,
       NULL::boolean AS streamed, NULL::bigint AS input_tokens, NULL::bigint AS output_tokens,
       NULL::integer AS first_token_ms, x.duration_ms::bigint, 0::bigint AS net, x.error_code,
-      x.status AS error_status, x.field AS error_field, x.key_id, x.request_id, NULL::jsonb AS metadata`,
+      x.status AS error_status, x.field AS error_field, x.key_id, x.request_id,
+      CASE WHEN x.end_user IS NOT NULL THEN jsonb_build_object(${endUserPair}::text, x.end_user) END AS metadata`,
 };
 
 const joinAll = (conditions: FragmentSqlToken[]) => sql.join(conditions, sql.fragment` AND `);
@@ -115,11 +117,13 @@ function selectChats(organizationId: string, selection: Selection, scannedMax: n
 }
 
 function selectRejected(organizationId: string, selection: Selection): FragmentSqlToken {
-  const { kind, bounds } = selection;
+  const { kind, bounds, metadata, ...others } = selection;
+  const { endUser } = splitEndUser(metadata ?? null);
   const own = [sql.fragment`x.created_at >= clock_timestamp() - ${rejectedKept}`];
   if (kind !== undefined) own.push(sql.fragment`x.kind = ${kind}`);
+  if (endUser !== null) own.push(sql.fragment`x.end_user = ${endUser}`);
   return sql.fragment`SELECT ${columns.rejected} FROM rejected_request x
-    WHERE ${joinAll([...own, ...recordConditions(organizationId, selection), ...bounds])}`;
+    WHERE ${joinAll([...own, ...recordConditions(organizationId, others), ...bounds])}`;
 }
 
 /** Builds the statements that select the filtered requests: of both tables, or of one, or none. */
@@ -128,9 +132,10 @@ function selectRequests(
   selection: Selection,
   scannedMax: number,
 ): FragmentSqlToken[] {
-  const { status = 'rejected', provider, metadata = {} } = selection;
-  // A rejected request has neither a provider nor metadata.
-  const hasNone = provider !== undefined || Object.keys(metadata).length > 0;
+  const { status = 'rejected', provider, metadata = null } = selection;
+  // A rejected request has neither a provider nor metadata beside its end user.
+  const { metadata: pairs } = splitEndUser(metadata);
+  const hasNone = provider !== undefined || Object.keys(pairs).length > 0;
   return [
     ...(includesChats(selection) ? [selectChats(organizationId, selection, scannedMax)] : []),
     ...(status === 'rejected' && !hasNone ? [selectRejected(organizationId, selection)] : []),

@@ -75,11 +75,15 @@ export function completeEndUser(
   const { caller } = ctx.state;
   findEndUser(caller, 'X-End-User', named);
   findEndUser(caller, 'endUser', endUser);
-  if (caller.token) return addEndUser(metadata, findEndUser(caller, 'user', endUserDefault));
-  if (endUser === null) return addEndUser(metadata, named ?? endUserDefault);
-  if (named === undefined || named === endUser) return metadata;
-  const message = 'name different end users: send only one of them';
-  throw fieldsError('CONFLICTING_FIELDS', ['endUser', 'X-End-User'], message);
+  if (endUser !== null && named !== undefined && named !== endUser) {
+    const message = 'name different end users: send only one of them';
+    throw fieldsError('CONFLICTING_FIELDS', ['endUser', 'X-End-User'], message);
+  }
+  const found = caller.token
+    ? findEndUser(caller, 'user', endUserDefault)
+    : (endUser ?? named ?? endUserDefault);
+  ctx.state.endUser = found ?? undefined;
+  return addEndUser(metadata, found);
 }
 
 const wait = /(?:^|[,;\s])wait=(\d{1,4})(?:$|[,;\s])/i;

@@ -41,7 +41,7 @@ export function recordRejections(
     const startedAtMs = performance.now();
     const createdAtMs = Date.now();
     ctx.state.recordRejection = (error: GatewayError) => {
-      const { caller, requestId, requestedModel = null } = ctx.state;
+      const { caller, requestId, requestedModel = null, endUser = null } = ctx.state;
       // Without a valid key, the request belongs to no organization. An error with a job id is about a job.
       if (!caller || error.body?.['jobId'] !== undefined) return;
       const field = error.details?.[0]?.path ?? null;
@@ -49,6 +49,7 @@ export function recordRejections(
         id: newId('rejectedRequest'),
         organizationId: caller.organizationId,
         keyId: caller.keyId,
+        endUser: caller.token?.endUser ?? endUser,
         createdAtMs,
         kind,
         path: endpoint.path,

@@ -371,6 +371,7 @@ describe('GET /requests', () => {
     const rejected = (number: number, ageMs: number, holder = { organizationId, keyId }) => ({
       id: `rej_${String(number).padStart(32, '0')}`,
       ...holder,
+      endUser: null,
       createdAtMs: Date.now() - ageMs,
       kind: 'chat' as const,
       path: '/api/v1/chat',

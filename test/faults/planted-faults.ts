@@ -980,8 +980,8 @@ const bulkCommands: Fault[] = [
   {
     name: 'a request for an end user whose header is dropped',
     file: 'api/http/request-headers.ts',
-    original: 'addEndUser(metadata, named ?? endUserDefault)',
-    planted: 'addEndUser(metadata, endUserDefault)',
+    original: '(endUser ?? named ?? endUserDefault)',
+    planted: '(endUser ?? endUserDefault)',
     tests: ['test/journeys/end-users.slow.test.ts'],
   },
   {

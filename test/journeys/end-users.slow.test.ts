@@ -113,6 +113,33 @@ describe('the end user of a request', () => {
     expect(summary.rows).toMatchObject([{ endUser, requests: 1 }]);
   });
 
+  it('of a rejected request is listed with it, unless the body was not read', async () => {
+    await gateway.call('/api/v1/end-users/poor', {
+      method: 'PUT',
+      body: { limit: { credits: 0, per: 'total' } },
+    });
+    const minted = await gateway.call<{ data: { token: string } }>(
+      '/api/v1/end-users/poor/tokens',
+      { body: {} },
+    );
+    const { token } = minted.body.data;
+    await send('/chat', { body: { ...chat, endUser: 'poor' } });
+    await send('/studio/image/generate', { body: { prompt }, headers: header('poor') });
+    await send('/chat', { body: {}, key: token });
+    await send('/chat', { body: {}, headers: header('poor') });
+    await gateway.api.services.rejectedRequests.flush();
+    const list = async (query: string) =>
+      (await gateway.call<{ data: object[] }>(`/api/v1/requests?${query}`)).body.data;
+    const code = 'END_USER_LIMIT_EXCEEDED';
+    expect(await list('endUser=poor')).toMatchObject([
+      { endUser: 'poor', error: { code: 'INVALID_REQUEST' }, metadata: {} },
+      { endUser: 'poor', kind: 'studio', error: { code } },
+      { endUser: 'poor', kind: 'chat', error: { code } },
+    ]);
+    expect(await list('endUser=poor&metadata[team]=x')).toEqual([]);
+    expect(await list('status=rejected&limit=1')).toMatchObject([{ endUser: null }]);
+  });
+
   it('of a bulk job is that of its items, which may name others', async () => {
     const items = [item(prompt), item('b', { body: { prompt, endUser: 'bulk item' } })];
     const { bulkId } = await bulk.accept({ items, endUser: 'bulk', metadata: { name: 'x' } });
