@@ -39,10 +39,11 @@ function listOperations(paths: Schema): Schema[] {
 /** Renders the schemas of an operation. Each body and response has one media type. */
 function renderOperation(operation: Schema, { render }: Namer): void {
   const root = toPascalCase(String(operation['operationId']));
-  // Java cannot send an object with any fields in a query.
+  // Java cannot send an object with any fields in a query. X-End-User would be a further argument of each method,
+  // beside the field `endUser` of the body.
   const parameters = toList(operation['parameters'])
     .filter(isRecord)
-    .filter(({ style }) => style !== 'deepObject');
+    .filter(({ style, name }) => style !== 'deepObject' && name !== 'X-End-User');
   operation['parameters'] = parameters;
   for (const parameter of parameters) {
     parameter['schema'] = render(parameter['schema'], { root, field: String(parameter['name']) });
