@@ -119,6 +119,7 @@ const exceptions: [why: string, statuses: string[], ids: string][] = [
   ['the model belongs to another capability', ['400'], 'listStudioModels'],
   ['the vectors of a model have a maximum length', ['400'], 'createEmbeddings estimateEmbeddings'],
   ['the sums are grouped by a list of names', ['400'], 'getMargin'],
+  ['X-End-User has to be UTF-8', ['400'], 'createBatch'],
   [
     'scopes are not repeated, and an end user has a limited number of tokens',
     ['400'],
