@@ -269,10 +269,13 @@ export function createBulkReads(pool: DatabasePool, reads: ReadDeps['reads']) {
       const listing = { where: upTo, by: 'end_number', after: afterEnd } as const;
       return listPortions({ pool, reads }, bulk, listing);
     },
-    /** Yields in portions the completed items, or the other ended ones, in their order. */
+    /**
+     * Yields in portions the completed items, or the other ended ones, in their order. Items that end after the
+     * bulk job was read are left out.
+     */
     endedItems(bulk: BulkRecord, isCompleted: boolean): AsyncGenerator<ItemWithJob[]> {
       const states = isCompleted ? ['completed'] : ['failed', 'canceled'];
-      const where = sql.fragment`i.state = ANY(${sql.array(states, 'text')})`;
+      const where = sql.fragment`i.state = ANY(${sql.array(states, 'text')}) AND i.end_number <= ${bulk.lastEnd}`;
       return listPortions({ pool, reads }, bulk, { where, by: 'index', after: -1 });
     },
     /** Reads an event that a webhook reports; null if it does not exist. */
