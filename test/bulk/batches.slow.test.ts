@@ -333,7 +333,7 @@ describe('a batch that does not run to its end', () => {
 it('a batch that was stopped stays failed, and its error file has what a cancel adds', async () => {
   const lines = [line('a', { model }), ...['b', 'c', 'd'].map((id) => line(id))].join('\n');
   const tooLow = await createBatch(lines, { maxCredits: 0.000001 }).catch(String);
-  const price = Number(/at least ([\d.]+)/.exec(String(tooLow))?.[1]);
+  const price = Number(/at least ([\d.]+)/.exec(JSON.stringify(tooLow))?.[1]);
   const { id } = await createBatch(lines, { maxCredits: price });
   const stopped = await untilEnded(id);
   expect(stopped).toMatchObject({

@@ -116,9 +116,9 @@ async function storeOnce(
   // A repeated request stores nothing, because the quota may have no more room.
   const earlierId = keyed && (await findEarlier(pool, { ...keyed, subjectId: '' }));
   if (earlierId) return { id: earlierId, isRepeated: true };
-  const { fileId } = await stored.store({ filename: name, purpose });
-  const id = keyed ? await claimUpload(pool, { ...keyed, subjectId: fileId }) : fileId;
-  return { id, isRepeated: id !== fileId };
+  const { fileId: newId } = await stored.store({ filename: name, purpose });
+  const id = keyed ? await claimUpload(pool, { ...keyed, subjectId: newId }) : newId;
+  return { id, isRepeated: id !== newId };
 }
 
 /** Receives and stores the file of a form, and returns its id. */
