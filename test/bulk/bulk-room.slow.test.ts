@@ -191,6 +191,37 @@ it('the answer of a chat counts and is kept until a month after the end of its b
   });
 });
 
+it('large answers are read a few at a time, so that a read needs little memory', async () => {
+  const caller = await gateway.newCaller();
+  const messages = [{ role: 'user', content: 'ahoy' }];
+  const item = { use: 'chat', body: { model: 'gpt-5-nano', messages, max_tokens: 20 } };
+  const bulkId = await accept(caller, { items: [item, item, item] });
+  await untilDone(caller, bulkId);
+  await gateway.database.query(
+    `UPDATE bulk_item SET answer = '{"content":"' || repeat('a', 1500000) || '"}', stored_bytes = 1500000 WHERE bulk_id = $1`,
+    [bulkId],
+  );
+  const pages: number[][] = [];
+  for (let cursor: string | null = ''; cursor !== null;) {
+    const query = cursor === '' ? 'limit=3' : `limit=3&cursor=${cursor}`;
+    const { body } = await gateway.call<{ data: { index: number }[]; nextCursor: string | null }>(
+      `${path}/${bulkId}/items?${query}`,
+      { key: caller.key },
+    );
+    pages.push(body.data.map(({ index }) => index));
+    cursor = body.nextCursor;
+  }
+  expect(pages).toEqual([[0, 1], [2]]);
+  const results = await fetch(`${gateway.url}${path}/${bulkId}/results`, {
+    headers: { authorization: `Bearer ${caller.key}` },
+  });
+  const lines = (await results.text()).split('\n').filter(Boolean);
+  expect(lines.map((line) => (JSON.parse(line) as { text: string }).text.length)).toEqual([
+    1_500_000, 1_500_000, 1_500_000,
+  ]);
+  await gateway.database.query('DELETE FROM bulk WHERE id = $1', [bulkId]);
+});
+
 it('bulk jobs that are being received count as open', async () => {
   const caller = await gateway.newCaller();
   const silent: ServerResponse[] = [];
