@@ -202,15 +202,17 @@ it('large answers are read a few at a time, so that a read needs little memory',
     [bulkId],
   );
   const pages: number[][] = [];
-  for (let cursor: string | null = ''; cursor !== null;) {
-    const query = cursor === '' ? 'limit=3' : `limit=3&cursor=${cursor}`;
+  const readPage = async (rest: string): Promise<string | null> => {
+    const url = `${path}/${bulkId}/items?limit=3${rest}`;
     const { body } = await gateway.call<{ data: { index: number }[]; nextCursor: string | null }>(
-      `${path}/${bulkId}/items?${query}`,
+      url,
       { key: caller.key },
     );
     pages.push(body.data.map(({ index }) => index));
-    cursor = body.nextCursor;
-  }
+    return body.nextCursor;
+  };
+  const cursor = await readPage('');
+  expect(await readPage(`&cursor=${cursor}`)).toBe(null);
   expect(pages).toEqual([[0, 1], [2]]);
   const results = await fetch(`${gateway.url}${path}/${bulkId}/results`, {
     headers: { authorization: `Bearer ${caller.key}` },
