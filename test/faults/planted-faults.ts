@@ -930,8 +930,8 @@ const bulkCommands: Fault[] = [
   {
     name: 'an item of a bulk job loses its own metadata',
     file: 'bulk/bulk-items.ts',
-    original: 'splitEndUser({ ...shared, ...own })',
-    planted: 'splitEndUser({ ...own, ...shared })',
+    original: 'addShared(shared, own)',
+    planted: 'addShared(own, shared)',
     tests: [bulkRules],
   },
   {
