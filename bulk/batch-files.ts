@@ -5,7 +5,8 @@
 import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import { formatOpenaiError, getStatus } from '../domain/error-bodies.ts';
-import { errorTable, GatewayError } from '../domain/errors.ts';
+import { errorTable, fieldError, GatewayError } from '../domain/errors.ts';
+import { escapeSeparators } from '../domain/event-lines.ts';
 import { keysOf } from '../domain/json.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 import { formatInTurns } from '../platform/work-turns.ts';
@@ -41,6 +42,14 @@ const selectFiles = (organizationId: string): FragmentSqlToken => sql.fragment`
   UNION ALL SELECT 'file_' || k.kind || '_' || substr(b.id, 6), k.kind, b.id, NULL, (b.batch->'sizes'->>k.kind)::bigint,
     b.id || '_' || k.kind || '.jsonl', b.completed_at
   FROM bulk b, unnest(bulk_files(b)) AS k(kind) WHERE b.organization_id = ${organizationId} AND b.batch IS NOT NULL`;
+
+/** Query of the place of a file in lists. A list that goes on behind a file may have deleted it meanwhile. */
+const selectPlace = (organizationId: string, id: string): FragmentSqlToken => sql.fragment`
+  SELECT u.created_at, u.id FROM upload u
+  WHERE u.organization_id = ${organizationId} AND u.content_type = ${linesContentType} AND u.id = ${id}
+  UNION ALL SELECT b.completed_at, ${id} FROM bulk b
+  WHERE b.organization_id = ${organizationId} AND b.batch IS NOT NULL AND b.completed_at IS NOT NULL
+    AND ${id} ~ '^file_(output|errors)_' AND b.id = 'bulk_' || right(${id}, 32)`;
 
 /** Page of files, and their order by time. */
 interface FileListing {
@@ -93,7 +102,7 @@ function readLines(
     portion
       // The answers may be deleted during the read.
       .filter(({ item }) => kind === 'errors' || item.answer !== null)
-      .map(({ item }) => formatLine(item, bulk))
+      .map(({ item }) => escapeSeparators(formatLine(item, bulk)))
       .join(''),
   );
 }
@@ -112,8 +121,8 @@ export function createBatchFiles(pool: DatabasePool, bulkReads: BulkReads) {
       pool.maybeOne(
         sql.type(fileRow)`SELECT * FROM (${selectFiles(organizationId)}) AS f WHERE f.id = ${id}`,
       ),
-    /** Lists files by time, from behind the file `after`. */
-    list(
+    /** Lists files by time, from behind the file `after`. @throws GatewayError INVALID_REQUEST if it is unknown */
+    async list(
       organizationId: string,
       { isInput, after, order, limit }: FileListing,
     ): Promise<readonly BatchFile[]> {
@@ -125,8 +134,10 @@ export function createBatchFiles(pool: DatabasePool, bulkReads: BulkReads) {
       const conditions = [sql.fragment`true`];
       if (isInput !== undefined) conditions.push(sql.fragment`(f.kind = 'input') = ${isInput}`);
       if (after !== undefined) {
-        conditions.push(sql.fragment`(f.created_at, f.id) ${behind}
-          (SELECT a.created_at, a.id FROM (${files}) AS a WHERE a.id = ${after})`);
+        const place = selectPlace(organizationId, after);
+        if (!(await pool.exists(command`${place}`)))
+          throw fieldError('INVALID_REQUEST', 'after', 'No such file.');
+        conditions.push(sql.fragment`(f.created_at, f.id) ${behind} (${place})`);
       }
       return pool.any(sql.type(fileRow)`SELECT * FROM (${files}) AS f
         WHERE ${sql.join(conditions, sql.fragment` AND `)}

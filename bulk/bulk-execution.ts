@@ -124,7 +124,7 @@ export function createBulkWorkflows(deps: BulkWorkflowDeps) {
         clock_timestamp() - ${config.UPLOAD_KEPT_MS} * interval '1 millisecond')`);
       await pool.query(command`SELECT bulk_command(jsonb_build_object('bulkId', id, 'organizationId', organization_id,
         'command', 'cancel', 'reason', 'EXPIRED')) FROM bulk
-        WHERE expires_at < clock_timestamp() AND status IN ('in_progress', 'paused', 'stopped') LIMIT 100`);
+        WHERE expires_at < clock_timestamp() AND status IN ('in_progress', 'paused') LIMIT 100`);
       const isOpen = sql.fragment`completed_at IS NULL AND status <> 'receiving'`;
       const unsignaled = await pool.any(
         selectUnsignaled(

@@ -3,7 +3,7 @@
  * and activates the bulk job when all have arrived. Until then, no other request sees it, and an error deletes it.
  */
 import { createHash } from 'node:crypto';
-import { sql, type CommonQueryMethods } from 'slonik';
+import { sql } from 'slonik';
 import { z } from 'zod';
 import { creditsFromMicro, microFromCredits } from '../domain/credits.ts';
 import { fieldError, GatewayError, type ErrorDetail } from '../domain/errors.ts';
@@ -12,7 +12,13 @@ import { bulkEvents } from '../domain/bulk-contract.ts';
 import { stringifySorted } from '../domain/json.ts';
 import { metadataFields } from '../domain/metadata.ts';
 import type { RequestCaller } from '../identity/access.ts';
-import { claimCondition, claimKey, isKeyUsed, type ClaimResult } from '../ledger/claims.ts';
+import {
+  claimCondition,
+  claimKey,
+  findEarlier,
+  isKeyUsed,
+  type KeyedRequest,
+} from '../ledger/claims.ts';
 import type { Prices } from '../ledger/price-book.ts';
 import type { Config } from '../platform/config.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
@@ -315,7 +321,11 @@ export async function acceptBulk(
     // A repeated request gets the first answer, also if its items would be invalid by now.
     const pace = paceWork(submission.caller.organizationId);
     if (!submission.batch) await forEachPortion(request, pace);
-    return replayEarlier(request, { bulkId, hash: received.digest() }, deps);
+    const keyed = toKeyed(request, { bulkId, hash: received.digest() });
+    const earlierId = keyed && (await findEarlier(pool, keyed));
+    // The claim has just been deleted because of its age.
+    if (earlierId === null) throw new GatewayError('SERVICE_UNAVAILABLE');
+    return { bulkId: earlierId, replayed: true };
   }
   const pricedAtMs = await insertBulk(deps, bulkId, submission);
   try {
@@ -363,33 +373,17 @@ function hashItems(items: BulkRequest['items']) {
 
 type ReceivedBulk = { bulkId: string; hash: string };
 
-/** Claims the Idempotency-Key of a request; null if it has none. */
-async function claim(
-  connection: CommonQueryMethods,
+/** Returns a request as its Idempotency-Key identifies it; null if it has none. */
+function toKeyed(
   { caller: { organizationId }, idempotencyKey, options, batch }: BulkSubmission,
   { bulkId, hash }: ReceivedBulk,
-): Promise<ClaimResult | null> {
+): KeyedRequest | null {
   if (idempotencyKey === null) return null;
   // The file of a batch may have been deleted before its request is repeated.
   const { inputFileId, endpoint } = batch ?? {};
   const body = stringifySorted({ options, ...(batch ? { inputFileId, endpoint } : { hash }) });
   const path = batch ? '/batches' : '/studio/bulk';
-  const request = { organizationId, path, body, subjectId: bulkId };
-  return claimKey(connection, { ...request, idempotencyKey });
-}
-
-/** Returns the bulk job of an earlier request whose Idempotency-Key is used. @throws GatewayError if that request was another one */
-async function replayEarlier(
-  request: BulkSubmission,
-  received: ReceivedBulk,
-  { pool }: IntakeDeps,
-): Promise<AcceptedBulk> {
-  return pool.transaction(async (connection) => {
-    const earlier = await claim(connection, request, received);
-    // The claim has just been deleted because of its age.
-    if (earlier?.state !== 'done') throw new GatewayError('SERVICE_UNAVAILABLE');
-    return { bulkId: earlier.subjectId, replayed: true };
-  });
+  return { organizationId, idempotencyKey, path, body, subjectId: bulkId };
 }
 
 /**
@@ -403,7 +397,8 @@ async function activate(
 ): Promise<string | null> {
   const { bulkId, checked } = received;
   return pool.transaction(async (connection) => {
-    const claimed = await claim(connection, request, received);
+    const keyed = toKeyed(request, received);
+    const claimed = keyed && (await claimKey(connection, keyed));
     if (claimed?.state === 'done') return claimed.subjectId;
     const total = checked.count + checked.failed;
     await connection.query(command`UPDATE bulk SET total = ${total}, waiting = ${checked.count},

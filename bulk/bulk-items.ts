@@ -8,8 +8,7 @@ import { toPlainNumbers } from '../domain/exact-numbers.ts';
 import { asRecord, type JsonObject } from '../domain/json.ts';
 import { webhookEvents } from '../domain/job-contract.ts';
 import type { JobPlan } from '../domain/job-plan.ts';
-import { splitEndUser } from '../domain/end-users.ts';
-import { parseMetadata } from '../domain/metadata.ts';
+import { addShared, parseMetadata } from '../domain/metadata.ts';
 import { parseWith } from '../domain/parsing.ts';
 import { chatUses, checkItemChat, type ItemChatServices } from '../chat/item-chats.ts';
 import { authorize, type RequestCaller } from '../identity/access.ts';
@@ -246,7 +245,7 @@ function parseBody(
   return {
     request,
     webhook: webhook && { url: webhook.url, ...(webhook.events && { events: webhook.events }) },
-    metadata: parseMetadata(splitEndUser({ ...shared, ...own })),
+    metadata: addShared(shared, own),
   };
 }
 

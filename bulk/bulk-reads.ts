@@ -169,8 +169,10 @@ function selectPage(
 
 const idRow = z.object({ id: z.string() });
 
-/** Number of results that are read at the same time. */
+/** Maximum number of results that are read at the same time. */
 const resultsPerRead = 50;
+/** Size of the answers in bytes after which a read ends, because answers with vectors have up to 4 MB. */
+const answerBytesPerRead = 2_000_000;
 
 interface ReadDeps {
   pool: DatabasePool;
@@ -184,19 +186,38 @@ export function isInState(state: BulkItemRecord['state']): FragmentSqlToken {
   return sql.fragment`i.state = ${state}`;
 }
 
-/** Reads items. Completed items, and items that await an approval, contain their jobs. */
+/** Items to read: those behind a value of a column, in its order. */
+interface ItemRange {
+  where: FragmentSqlToken;
+  by: 'index' | 'end_number';
+  after: number;
+  limit: number;
+}
+
+/**
+ * Reads items, fewer than `limit` if their answers are large. Completed items, and items that await an approval,
+ * contain their jobs.
+ */
 async function listItems(
   { pool, reads }: ReadDeps,
   bulk: Pick<BulkRecord, 'id' | 'organizationId'>,
-  { where, order, limit }: { where: FragmentSqlToken; order: FragmentSqlToken; limit: number },
+  { where, by, after, limit }: ItemRange,
 ): Promise<ItemWithJob[]> {
+  const column = sql.fragment`i.${sql.identifier([by])}`;
+  const from = sql.fragment`FROM bulk_item i LEFT JOIN job j ON j.id = i.job_id AND i.state = 'running'`;
+  const answerBytes = sql.fragment`CASE WHEN i.answer IS NULL THEN 0 ELSE i.stored_bytes END`;
   const items = await pool.any(sql.type(bulkItemRow)`
     SELECT i.index, i.item_id, i.type, CASE WHEN j.awaiting THEN 'awaiting_approval' ELSE i.state END AS state,
       i.round, i.job_id, i.price, i.charged, i.error, i.claimed_at, i.ended_at, i.end_number,
       i.chat_min IS NOT NULL AS is_chat, i.answer, r.input_tokens, r.output_tokens
-    FROM bulk_item i LEFT JOIN job j ON j.id = i.job_id AND i.state = 'running'
-      LEFT JOIN reservation r ON r.id = i.job_id AND i.chat_min IS NOT NULL AND r.state <> 'reserved'
-    WHERE i.bulk_id = ${bulk.id} AND ${where} ORDER BY ${order} LIMIT ${limit}`);
+    ${from} LEFT JOIN reservation r ON r.id = i.job_id AND i.chat_min IS NOT NULL AND r.state <> 'reserved'
+    WHERE i.bulk_id = ${bulk.id} AND ${column} IN (
+      SELECT p.place FROM (
+        SELECT ${column} AS place, sum(${answerBytes}) OVER (ORDER BY ${column}) - ${answerBytes} AS bytes_before
+        ${from} WHERE i.bulk_id = ${bulk.id} AND ${column} > ${after} AND ${where}
+        ORDER BY ${column} LIMIT ${limit}) AS p
+      WHERE p.bytes_before < ${answerBytesPerRead})
+    ORDER BY ${column}`);
   const ids = items.flatMap(({ job_id: id, state }) =>
     id && (state === 'completed' || state === 'awaiting_approval') ? [id] : [],
   );
@@ -205,21 +226,15 @@ async function listItems(
   return items.map((item) => ({ item, job: byId.get(item.job_id ?? '') ?? null }));
 }
 
-/** Yields items in portions, in the order of a column, from behind a value of it. */
+/** Yields items in portions. */
 async function* listPortions(
   deps: ReadDeps,
   bulk: BulkRecord,
-  {
-    where,
-    by,
-    after: first,
-  }: { where: FragmentSqlToken; by: 'index' | 'end_number'; after: number },
+  { where, by, after: first }: Omit<ItemRange, 'limit'>,
 ): AsyncGenerator<ItemWithJob[]> {
-  const column = sql.fragment`i.${sql.identifier([by])}`;
   for (let after: number | null = first; after !== null;) {
-    const behind: FragmentSqlToken = sql.fragment`${column} > ${after} AND ${where}`;
-    const listing = { where: behind, order: column, limit: resultsPerRead };
-    const portion: ItemWithJob[] = await listItems(deps, bulk, listing);
+    const range: ItemRange = { where, by, after, limit: resultsPerRead };
+    const portion: ItemWithJob[] = await listItems(deps, bulk, range);
     if (portion.length > 0) yield portion;
     after = portion.at(-1)?.item[by] ?? null;
   }
@@ -251,14 +266,19 @@ export function createBulkReads(pool: DatabasePool, reads: ReadDeps['reads']) {
     /** Lists the bulk jobs of an organization, newest first. */
     list: (organizationId: string, filter: BulkFilter): Promise<readonly BulkRecord[]> =>
       pool.any(sql.type(bulkRow)`${selectPage(organizationId, filter)}`),
-    /** Lists items in their order, with the jobs of those that are completed. */
-    items(
+    /** Lists items in their order, with the jobs of those that are completed, and whether there are more. */
+    async items(
       bulk: BulkRecord,
       { state, afterIndex = -1, limit }: ItemListing,
-    ): Promise<ItemWithJob[]> {
-      const ofState = state === undefined ? sql.fragment`true` : isInState(state);
-      const where = sql.fragment`i.index > ${afterIndex} AND ${ofState}`;
-      return listItems({ pool, reads }, bulk, { where, order: sql.fragment`i.index`, limit });
+    ): Promise<{ items: ItemWithJob[]; hasMore: boolean }> {
+      const where = state === undefined ? sql.fragment`true` : isInState(state);
+      const read = (after: number, count: number): Promise<ItemWithJob[]> =>
+        listItems({ pool, reads }, bulk, { where, by: 'index', after, limit: count });
+      const items = await read(afterIndex, limit + 1);
+      const last = items.at(-1);
+      if (items.length > limit || !last)
+        return { items: items.slice(0, limit), hasMore: items.length > limit };
+      return { items, hasMore: (await read(last.item.index, 1)).length > 0 };
     },
     /**
      * Yields in portions the items that ended after a number, in the order of their ends. Items that
@@ -269,10 +289,13 @@ export function createBulkReads(pool: DatabasePool, reads: ReadDeps['reads']) {
       const listing = { where: upTo, by: 'end_number', after: afterEnd } as const;
       return listPortions({ pool, reads }, bulk, listing);
     },
-    /** Yields in portions the completed items, or the other ended ones, in their order. */
+    /**
+     * Yields in portions the completed items, or the other ended ones, in their order. Items that end after the
+     * bulk job was read are left out.
+     */
     endedItems(bulk: BulkRecord, isCompleted: boolean): AsyncGenerator<ItemWithJob[]> {
       const states = isCompleted ? ['completed'] : ['failed', 'canceled'];
-      const where = sql.fragment`i.state = ANY(${sql.array(states, 'text')})`;
+      const where = sql.fragment`i.state = ANY(${sql.array(states, 'text')}) AND i.end_number <= ${bulk.lastEnd}`;
       return listPortions({ pool, reads }, bulk, { where, by: 'index', after: -1 });
     },
     /** Reads an event that a webhook reports; null if it does not exist. */

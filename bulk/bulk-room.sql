@@ -76,7 +76,10 @@ CREATE OR REPLACE TRIGGER bulk_forgets_failed AFTER UPDATE OF status ON bulk
 -- of 100 bulk jobs. These items cannot be retried afterwards.
 CREATE FUNCTION bulk_forget_bodies(ended_before timestamptz) RETURNS void LANGUAGE plpgsql AS $$
 DECLARE ids text[] := ARRAY(SELECT b.id FROM bulk b WHERE b.completed_at < ended_before
-  AND b.stored_bytes > 256 * b.total LIMIT 100);
+  AND b.stored_bytes > 256 * b.total
+  -- A stopped bulk job keeps the bodies of its waiting items, because it can be resumed.
+  AND EXISTS (SELECT FROM bulk_item i WHERE i.bulk_id = b.id
+    AND (i.state = 'failed' AND i.request <> '{}' OR i.answer IS NOT NULL)) LIMIT 100);
 BEGIN
   PERFORM bulk_delete_file(id, 'output') FROM unnest(ids) AS id;
   UPDATE bulk_item SET request = '{}', webhook = NULL, metadata = NULL, answer = NULL,

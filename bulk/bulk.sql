@@ -55,11 +55,14 @@ $$;
 CREATE FUNCTION bulk_expiry(b bulk) RETURNS timestamptz LANGUAGE sql AS $$
   SELECT CASE WHEN b.batch IS NOT NULL THEN clock_timestamp() + interval '24 hours' END $$;
 
--- Returns the files of a batch that has ended. A file without lines, or one that was deleted, is left out.
+-- Returns the files of a batch that has ended. A file without lines, or one that was deleted, is left out. Completed
+-- items have no lines if their answers were deleted before the batch was retried.
 CREATE FUNCTION bulk_files(b bulk) RETURNS text[] LANGUAGE sql STABLE AS $$
   SELECT ARRAY(SELECT f.kind FROM (VALUES ('output', b.completed), ('errors', b.failed + b.canceled)) AS f(kind, lines)
     WHERE b.batch IS NOT NULL AND b.completed_at IS NOT NULL AND f.lines > 0
-      AND (b.batch->'deleted' ? f.kind) IS NOT TRUE) $$;
+      AND (b.batch->'deleted' ? f.kind) IS NOT TRUE
+      AND (f.kind = 'errors' OR EXISTS (SELECT FROM bulk_item i
+        WHERE i.bulk_id = b.id AND i.state = 'completed' AND i.answer IS NOT NULL))) $$;
 
 -- Returns the error of items that a canceled bulk job has not started.
 CREATE FUNCTION bulk_canceled_error(stop_reason text) RETURNS jsonb LANGUAGE sql IMMUTABLE AS $$
@@ -420,8 +423,10 @@ BEGIN
   IF before.completed_at IS NOT NULL AND b.status = 'in_progress' THEN
     over := bulk_over_limit(b, input);
     IF over IS NOT NULL THEN RETURN over; END IF;
-    b.expires_at := bulk_expiry(b); b.batch := b.batch - '{sizes,deleted}'::text[];
+    b.expires_at := bulk_expiry(b);
   END IF;
+  -- Its files change.
+  IF b.completed_at IS NULL THEN b.batch := b.batch - '{sizes,deleted}'::text[]; END IF;
   IF input->>'command' = 'retry' THEN
     UPDATE bulk_item i SET state = 'waiting', round = i.round + 1, job_id = NULL, error = NULL,
       postponed = 0, charged = 0, answer = NULL, ended_at = NULL, end_number = NULL

@@ -4,9 +4,9 @@
  */
 import type { z } from 'zod';
 import { fieldError, renameFields } from '../domain/errors.ts';
-import { splitEndUser } from '../domain/end-users.ts';
+import { addEndUser, splitEndUser } from '../domain/end-users.ts';
 import { asRecord, asText, type JsonObject } from '../domain/json.ts';
-import { parseMetadata } from '../domain/metadata.ts';
+import { addShared } from '../domain/metadata.ts';
 import { parseWith } from '../domain/parsing.ts';
 import type { RequestCaller } from '../identity/access.ts';
 import type { ChatReserveResult, ChatSettle } from './chat-ledger.ts';
@@ -176,8 +176,8 @@ export async function checkItemChat(
   checkFields(fields);
   repairAnswers(fields);
   const { metadata: own, endUserDefault, ...parsed } = parseWith(use.request, fields);
-  const { endUser, metadata: pairs } = splitEndUser({ ...item.shared, ...own });
-  const metadata = parseMetadata({ metadata: pairs, endUser: endUser ?? endUserDefault });
+  const added = addShared(item.shared, own);
+  const metadata = addEndUser(added, splitEndUser(added).endUser ?? endUserDefault ?? null);
   const request = { ...parsed, metadata };
   const prepared = await prepareItemChat(
     use,

@@ -59,7 +59,8 @@ export function readClientUser(text: string | null | undefined): string | null {
   return createHash('sha256').update(text).digest('hex');
 }
 
-type Pairs = Record<string, string>;
+/** Names and values of metadata. */
+export type Pairs = Record<string, string>;
 
 /** Adds the end user of a request to its metadata. */
 export function addEndUser(metadata: Pairs | null, endUser: string | null): Pairs | null {

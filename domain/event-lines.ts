@@ -4,8 +4,11 @@
 const lineSeparators = ['\u0085', '\u2028', '\u2029'];
 
 /** Formats a value as JSON in one line, with these characters escaped. */
-export function formatJsonLine(value: unknown): string {
-  let line = JSON.stringify(value);
+export const formatJsonLine = (value: unknown): string => escapeSeparators(JSON.stringify(value));
+
+/** Escapes these characters in the strings of a JSON text. */
+export function escapeSeparators(json: string): string {
+  let line = json;
   for (const separator of lineSeparators) {
     // Nearly all lines contain none, and a plain search costs a quarter of a replacement.
     if (!line.includes(separator)) continue;

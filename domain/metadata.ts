@@ -5,7 +5,7 @@
  */
 import { z } from 'zod';
 import { createRecordSchema } from './body-schema.ts';
-import { addEndUser, endUserField } from './end-users.ts';
+import { addEndUser, endUserField, splitEndUser, type Pairs } from './end-users.ts';
 import { parseWith } from './parsing.ts';
 
 const pairsMax = 16;
@@ -53,6 +53,17 @@ export function parseMetadata(input: {
 }): Record<string, string> | null {
   const { metadata, endUser = null } = parseWith(fields, input);
   return addEndUser(nullIfEmpty(metadata), endUser);
+}
+
+/**
+ * Adds the metadata of a bulk job to that of an item, whose pairs replace those of the same name. Pairs of the bulk job
+ * for which there is no room are left out, so that a valid item stays valid.
+ */
+export function addShared(shared: Pairs | null, own: Pairs | null): Pairs | null {
+  const [{ endUser, metadata }, added] = [splitEndUser(own), splitEndUser(shared)];
+  const further = Object.entries(added.metadata).filter(([name]) => !Object.hasOwn(metadata, name));
+  const pairs = [...Object.entries(metadata), ...further].slice(0, pairsMax);
+  return addEndUser(nullIfEmpty(Object.fromEntries(pairs)), endUser ?? added.endUser);
 }
 
 /** Returns the metadata pairs, or null if there are none. */

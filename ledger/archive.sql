@@ -63,7 +63,8 @@ SET enable_seqscan = off SET enable_hashjoin = off SET enable_mergejoin = off AS
         to_jsonb(n) FROM r JOIN provider_notification n ON n.job_id = r.id
       UNION ALL SELECT 8, 'webhook', w.subject_id, to_jsonb(w) FROM webhooks_of(ARRAY(SELECT id FROM r)) AS w
       UNION ALL SELECT 9, 'bulk', b.id, to_jsonb(b) FROM b
-      UNION ALL SELECT 10, 'bulk_item', i.bulk_id || lpad(i.index::text, 9, '0'), to_jsonb(i) FROM b JOIN bulk_item i ON i.bulk_id = b.id
+      -- The archive keeps no text of a chat.
+      UNION ALL SELECT 10, 'bulk_item', i.bulk_id || lpad(i.index::text, 9, '0'), to_jsonb(i) || '{"request": {}, "answer": null}' FROM b JOIN bulk_item i ON i.bulk_id = b.id
       UNION ALL SELECT 11, 'bulk_event', v.id, to_jsonb(v) FROM v
       UNION ALL SELECT 12, 'webhook', w.subject_id, to_jsonb(w) FROM webhooks_of(ARRAY(SELECT id FROM v)) AS w)
   SELECT string_agg(jsonb_build_object('table', name, 'row', value)::text || E'\n', '' ORDER BY place, key COLLATE "C")

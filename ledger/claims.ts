@@ -121,6 +121,23 @@ export async function isKeyUsed(
     WHERE organization_id = ${organizationId} AND idempotency_key = ${key} AND state = 'done'`);
 }
 
+/**
+ * Returns the id of what an earlier request with the same key created; null if no earlier request has used the key.
+ * @throws GatewayError IDEMPOTENCY_KEY_REUSED
+ */
+export async function findEarlier(
+  pool: DatabasePool,
+  request: KeyedRequest,
+): Promise<string | null> {
+  if (!(await isKeyUsed(pool, request.organizationId, request.idempotencyKey))) return null;
+  return pool.transaction(async (connection) => {
+    const claimed = await claimKey(connection, request);
+    // The claim has just been deleted because of its age.
+    if (claimed.state !== 'done') throw new GatewayError('SERVICE_UNAVAILABLE');
+    return claimed.subjectId;
+  });
+}
+
 /** Maximum time in milliseconds for which the next piece of a stored response waits for its turn. */
 const pieceWaitMs = 60_000;
 /** Limit of two reads of pieces at the same time. Organizations take turns, so that one that repeats large responses does not delay others. */

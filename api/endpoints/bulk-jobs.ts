@@ -306,10 +306,11 @@ export const bulkJobs = defineSection('Bulk jobs', {
     async handle({ query: { state, limit, cursor }, ...call }, services) {
       const bulk = await findBulk(call, services);
       const afterIndex = cursor === undefined ? undefined : Number(cursor);
-      const rows = await services.bulkReads.items(bulk, { state, afterIndex, limit: limit + 1 });
+      const read = await services.bulkReads.items(bulk, { state, afterIndex, limit });
       const { organizationId } = call.caller;
-      const items = await showInTurns(organizationId, rows, services.bulkView.item);
-      return toPage(items, { limit, cursor: 'index', show: (item) => item });
+      const items = await showInTurns(organizationId, read.items, services.bulkView.item);
+      const nextCursor = read.hasMore ? String(items.at(-1)?.index) : null;
+      return { ...toData(items), hasMore: read.hasMore, nextCursor };
     },
   }),
 

@@ -49,11 +49,8 @@ export class UnreadableRequestError extends Error {
   }
 }
 
-/**
- * Reads the request's JSON body; undefined if it is empty.
- * @throws UnreadableRequestError 413 if the body is too large, 422 if it is not JSON
- */
-export async function readJson({ request }: Exchange): Promise<unknown> {
+/** Reads the text of the request's body. @throws UnreadableRequestError 413 if it is too large */
+export async function readText({ request }: Exchange): Promise<string> {
   const chunks: Buffer[] = [];
   let sizeBytes = 0;
   for await (const chunk of request as AsyncIterable<Buffer>) {
@@ -61,9 +58,18 @@ export async function readJson({ request }: Exchange): Promise<unknown> {
     if (sizeBytes > bodyBytesMax) throw new UnreadableRequestError(413, 'Request body too large');
     chunks.push(chunk);
   }
-  if (sizeBytes === 0) return undefined;
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+/** Reads the request's JSON body; undefined if it is empty. @throws UnreadableRequestError like `readText` and `parseJson` */
+export const readJson = async (exchange: Exchange): Promise<unknown> =>
+  parseJson(await readText(exchange));
+
+/** Parses a JSON body; undefined if it is empty. @throws UnreadableRequestError 422 if it is not JSON */
+export function parseJson(text: string): unknown {
+  if (text === '') return undefined;
   try {
-    return JSON.parse(Buffer.concat(chunks).toString('utf8')) as unknown;
+    return JSON.parse(text) as unknown;
   } catch {
     throw new UnreadableRequestError(422, 'JSON decode error');
   }

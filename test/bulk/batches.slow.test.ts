@@ -60,8 +60,9 @@ async function readLines(fileId: string | undefined): Promise<OutputLine[]> {
   const text = await (await clients.openai.files.content(fileId ?? '')).text();
   const { bytes } = await clients.openai.files.retrieve(fileId ?? '');
   expect(bytes).toBe(Buffer.byteLength(text));
+  // Clients such as Python's `splitlines` end lines at more characters than a line feed.
   return text
-    .split('\n')
+    .split(/[\n\u0085\u2028\u2029]/)
     .filter(Boolean)
     .map((one) => JSON.parse(one) as OutputLine);
 }
@@ -71,7 +72,7 @@ describe('a batch', () => {
     const calls = await countCalls();
     const metadata = { night: 'run' };
     const lines = [
-      line('a', body('one')),
+      line('a', body('one\u2028\u0085\u2029one')),
       line('=b c', body('two')),
       line('c', body('[[answer:context-length-exceeded]]')),
     ];
@@ -101,7 +102,7 @@ describe('a batch', () => {
       id: expect.stringMatching(/^batch_req_/),
       response: {
         status_code: 200,
-        body: { choices: [{ message: { content: 'You said: one' } }] },
+        body: { choices: [{ message: { content: 'You said: one\u2028\u0085\u2029one' } }] },
       },
       error: null,
     });
@@ -179,27 +180,23 @@ describe('a batch', () => {
   });
 });
 
-it('numbers in tools keep their digits in a bulk job and in a batch', async () => {
+it('numbers in tools reach the provider with their digits, from a bulk job and from a batch', async () => {
   const parameters = '{"type":"object","properties":{"id":{"maximum":18446744073709551615}}}';
   const tool = `{"type":"function","function":{"name":"t","parameters":${parameters}}}`;
-  const sent = JSON.stringify(body('[[answer:context-length-exceeded]]', { tools: ['t'] }));
+  const sent = JSON.stringify(body('exact digits', { tools: ['t'] }));
   const withTool = sent.replace('["t"]', `[${tool}]`);
   const batch = await createBatch(line('a', {}).replace('{}', withTool));
   const item = `{"use":"chat/completions","body":${withTool}}`;
   const headers = { 'content-type': 'application/x-ndjson' };
   const { key } = clients.caller;
-  const bulks = [
-    await gateway.call<Body>(path, { key, body: `{"items":[${item}]}` }),
-    await gateway.call<Body>(path, { key, headers, body: item }),
-  ];
-  for (const id of [batch.id, ...bulks.map((bulk) => bulk.body.data.bulkId)]) {
-    // A failed item keeps its request.
-    const request = await until(async () => {
-      const failed = `SELECT request->>'chat' AS chat FROM bulk_item WHERE bulk_id = $1 AND state = 'failed'`;
-      return (await gateway.database.query<{ chat: string }>(failed, [id]))[0]?.chat;
-    });
-    expect(request).toContain('18446744073709551615');
-  }
+  await gateway.call<Body>(path, { key, body: `{"items":[${item}]}` });
+  await gateway.call<Body>(path, { key, headers, body: item });
+  await untilEnded(batch.id);
+  const texts = await until(async () => {
+    const found = await gateway.sandbox.chatTexts('exact digits');
+    return found.length === 3 && found;
+  });
+  for (const text of texts) expect(text).toContain('"maximum":18446744073709551615}');
 });
 
 describe('an input file with invalid lines', () => {
@@ -207,7 +204,14 @@ describe('an input file with invalid lines', () => {
     [
       'no JSON',
       `${line('a')}\n{"custom_id"\n`,
-      [{ line: 2, code: 'invalid_json_line', param: null }],
+      [
+        {
+          line: 2,
+          code: 'invalid_json_line',
+          param: null,
+          message: 'must be JSON; the error is in column 13',
+        },
+      ],
     ],
     [
       'no UTF-8',
@@ -326,6 +330,33 @@ describe('a batch that does not run to its end', () => {
   });
 });
 
+it('a batch that was stopped stays failed, and its error file has what a cancel adds', async () => {
+  const lines = [line('a', { model }), ...['b', 'c', 'd'].map((id) => line(id))].join('\n');
+  const tooLow = await createBatch(lines, { maxCredits: 0.000001 }).catch(String);
+  const price = Number(/at least ([\d.]+)/.exec(JSON.stringify(tooLow))?.[1]);
+  const { id } = await createBatch(lines, { maxCredits: price });
+  const stopped = await untilEnded(id);
+  expect(stopped).toMatchObject({
+    status: 'failed',
+    errors: { data: [{ code: 'max_credits' }] },
+    request_counts: { total: 4, completed: 1, failed: 1 },
+  });
+  expect(await readLines(stopped.output_file_id)).toHaveLength(1);
+  expect(await readLines(stopped.error_file_id)).toHaveLength(1);
+  await gateway.database.query(`UPDATE bulk SET expires_at = now() WHERE id = $1`, [id]);
+  await sweepOnce(gateway);
+  expect((await clients.openai.batches.retrieve(id)).status).toBe('failed');
+  await clients.openai.batches.cancel(id);
+  const batch = await untilEnded(id);
+  expect(batch.status).toBe('cancelled');
+  expect(await readLines(batch.output_file_id)).toHaveLength(1);
+  expect((await readLines(batch.error_file_id)).map(({ error }) => error?.code)).toEqual([
+    undefined,
+    'batch_cancelled',
+    'batch_cancelled',
+  ]);
+});
+
 describe('files', () => {
   it('are listed page by page, read back, and deleted', async () => {
     const ids: string[] = [];
@@ -355,6 +386,26 @@ describe('files', () => {
       clients.openai.batches.create({ input_file_id: first, endpoint, ...window }),
     ).rejects.toMatchObject({ status: 404, param: 'input_file_id' });
     expect((await clients.openai.files.list({ purpose: 'batch_output' })).data).toEqual([]);
+  });
+
+  it('are all deleted by a loop that lists them, and an unknown `after` is rejected', async () => {
+    for (const content of ['one', 'two', 'three']) await upload(content);
+    const { id } = await createBatch([line('a'), line('b', { model })].join('\n'));
+    await untilEnded(id);
+    const deleted: string[] = [];
+    for await (const file of clients.openai.files.list({ limit: 1 })) {
+      await clients.openai.files.delete(file.id);
+      deleted.push(file.id);
+    }
+    expect(deleted).toHaveLength(6);
+    expect((await clients.openai.files.list()).data).toEqual([]);
+    const stranger = makeClients(gateway, await gateway.newCaller()).openai;
+    for (const after of [...deleted.slice(0, 1), ...deleted.slice(-1)]) {
+      await expect(stranger.files.list({ after })).rejects.toMatchObject({
+        status: 400,
+        param: 'after',
+      });
+    }
   });
 
   it('of a batch: the input may be deleted meanwhile; deleting the output deletes the answers', async () => {
@@ -387,6 +438,13 @@ describe('files', () => {
       [id],
     );
     expect(rows).toEqual([]);
+    // A retry that fails again has no further answers.
+    await gateway.call(`${path}/${id}/retry`, { method: 'POST', key: clients.caller.key });
+    expect(await untilEnded(id)).toMatchObject({
+      output_file_id: null,
+      error_file_id: batch.error_file_id,
+    });
+    expect(await readLines(batch.error_file_id)).toMatchObject([{ custom_id: 'b' }]);
   });
 
   it('of a batch: the answers are deleted 30 days after its end, and the errors stay', async () => {
@@ -473,7 +531,15 @@ describe('a repeated request', () => {
         repeat,
       );
     const first = await send('a');
+    // It stores nothing, so it needs no room.
+    const fill = (bytes: number) =>
+      gateway.database.query(
+        `UPDATE organization SET upload_bytes = upload_bytes + $2 WHERE id = $1`,
+        [clients.caller.organizationId, bytes],
+      );
+    await fill(1e15);
     expect(await send('a')).toEqual(first);
+    await fill(-1e15);
     await expect(send('b')).rejects.toMatchObject({ status: 422, code: 'IDEMPOTENCY_KEY_REUSED' });
     await until(async () => (await clients.openai.files.list()).data.length === 1);
   });
@@ -516,6 +582,10 @@ describe('the rules of chats', () => {
       status: 400,
       param: 'completion_window',
     });
+    await expect(createBatch('\n'.repeat(20_001))).rejects.toMatchObject({
+      status: 400,
+      param: 'input_file_id',
+    });
     await expect(createBatch(line('a'), { endpoint: '/v1/completions' })).rejects.toMatchObject({
       status: 400,
       param: 'endpoint',
@@ -535,6 +605,20 @@ describe('the rules of chats', () => {
       [clients.caller.organizationId],
     );
     expect(rows.map(({ user }) => user)).toEqual(['u-0', 'u-1', 'u-2', null]);
+  });
+
+  it('hold for metadata: that of the batch leaves room for that of a line', async () => {
+    const pairs = (of: string, count: number) =>
+      Object.fromEntries(Array.from({ length: count }, (_, index) => [`${of}${index}`, of]));
+    const metadata = pairs('b', 16);
+    const lines = [line('a', body('one', { metadata: pairs('own', 2) })), line('b')];
+    const batch = await untilEnded((await createBatch(lines.join('\n'), { metadata })).id);
+    expect(batch).toMatchObject({ metadata, request_counts: { completed: 2, failed: 0 } });
+    const rows = await gateway.database.query<{ metadata: object }>(
+      `SELECT metadata FROM reservation WHERE organization_id = $1 ORDER BY metadata ? 'own0' DESC`,
+      [clients.caller.organizationId],
+    );
+    expect(rows).toEqual([{ metadata: { ...pairs('own', 2), ...pairs('b', 14) } }, { metadata }]);
   });
 
   it('hold for other organizations: files and batches are unknown to them', async () => {

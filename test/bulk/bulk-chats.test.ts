@@ -1,11 +1,13 @@
 /** Chats as items of bulk jobs: answers, prices, waits for a busy provider, rejected items. */
 import { afterEach, describe, expect, it } from 'vitest';
 import { readChats } from '../chat/chat-account.ts';
+import { sendChat } from '../chat/chat-clients.ts';
 import { useGateway } from '../harness/gateway.ts';
+import { until } from '../harness/until.ts';
 import { createBulkCalls, path, type Body } from './bulk-calls.ts';
 
 const gateway = useGateway({ settled: 'last' });
-const { start, post, accept, untilDone } = createBulkCalls(gateway);
+const { start, post, accept, read, untilDone } = createBulkCalls(gateway);
 afterEach(() => gateway.sandbox.clearFaults());
 
 const say = (content: string) => [{ role: 'user', content }];
@@ -159,6 +161,29 @@ describe('chats in a bulk job', () => {
     const studioOnly = await gateway.newCaller({ scopes: ['studio:image', 'studio:read'] });
     const { body } = await start({ items: [chat()] }, { key: studioOnly.key });
     expect(body).toMatchObject({ error: 'FORBIDDEN' });
+  });
+
+  it('delay no interactive chat: their provider holds all that an organization may send', async () => {
+    const [one, other] = [await gateway.newCaller(), await gateway.newCaller()];
+    const calls = await countCalls();
+    const held = (count: number) => ({
+      items: Array.from({ length: count }, () => chat('[[slow:900s]] held')),
+      concurrency: 64,
+    });
+    const bulks = [
+      { key: one.key, ...(await accept(held(64), one.key)) },
+      { key: other.key, ...(await accept(held(8), other.key)) },
+    ];
+    await until(async () => (await countCalls()) === calls + 72);
+    for (const caller of [one, other, await gateway.newCaller()]) {
+      const { body } = await sendChat(gateway, caller, { model, messages: say('beside') });
+      expect(body).toMatchObject({ content: 'You said: beside' });
+    }
+    for (const { bulkId, key, counts } of bulks)
+      expect((await read(bulkId, key)).counts).toMatchObject({ running: counts.total });
+    await gateway.sandbox.clearFaults();
+    for (const { bulkId, key, counts } of bulks)
+      expect((await untilDone(bulkId, key)).counts).toMatchObject({ completed: counts.total });
   });
 
   it('are not read with the key of another organization', async () => {

@@ -145,6 +145,20 @@ it('a failed item keeps its body until its bulk job is canceled, or ended a mont
 });
 
 it('the answer of a chat counts and is kept until a month after the end of its bulk job', async () => {
+  // Stopped bulk jobs keep the bodies of their waiting items, and must not keep others from being swept.
+  const stopped = await gateway.newCaller();
+  const { organizationId, keyId } = stopped;
+  await gateway.database.query(
+    `INSERT INTO bulk (id, organization_id, key_id, request_id, concurrency, status, stop_reason, total, waiting, completed_at)
+      SELECT 'bulk_stopped_' || n, $1, $2, 'req_x', 1, 'stopped', 'KEY_REVOKED', 1, 1, now() - interval '60 days'
+      FROM generate_series(1, 100) AS n`,
+    [organizationId, keyId],
+  );
+  await gateway.database.query(
+    `INSERT INTO bulk_item (bulk_id, index, type, request, price)
+      SELECT id, 0, 'chat', '{"a": 1}', 1 FROM bulk WHERE organization_id = $1`,
+    [organizationId],
+  );
   const caller = await gateway.newCaller();
   const messages = [{ role: 'user', content: 'ahoy' }];
   const body = { model: 'gpt-5-nano', messages, max_tokens: 20 };
@@ -167,6 +181,7 @@ it('the answer of a chat counts and is kept until a month after the end of its b
     [bulkId],
   );
   await sweepOnce(gateway);
+  await gateway.database.query(`DELETE FROM bulk WHERE organization_id = $1`, [organizationId]);
   expect(await readUsedBytes(caller)).toBe(rowBytes);
   expect(await readItem()).toMatchObject({
     state: 'completed',
@@ -174,6 +189,39 @@ it('the answer of a chat counts and is kept until a month after the end of its b
     data: null,
     error: { code: 'ANSWER_DELETED' },
   });
+});
+
+it('large answers are read a few at a time, so that a read needs little memory', async () => {
+  const caller = await gateway.newCaller();
+  const messages = [{ role: 'user', content: 'ahoy' }];
+  const item = { use: 'chat', body: { model: 'gpt-5-nano', messages, max_tokens: 20 } };
+  const bulkId = await accept(caller, { items: [item, item, item] });
+  await untilDone(caller, bulkId);
+  await gateway.database.query(
+    `UPDATE bulk_item SET answer = '{"content":"' || repeat('a', 1500000) || '"}', stored_bytes = 1500000 WHERE bulk_id = $1`,
+    [bulkId],
+  );
+  const pages: number[][] = [];
+  const readPage = async (rest: string): Promise<string | null> => {
+    const url = `${path}/${bulkId}/items?limit=3${rest}`;
+    const { body } = await gateway.call<{ data: { index: number }[]; nextCursor: string | null }>(
+      url,
+      { key: caller.key },
+    );
+    pages.push(body.data.map(({ index }) => index));
+    return body.nextCursor;
+  };
+  const cursor = await readPage('');
+  expect(await readPage(`&cursor=${cursor}`)).toBe(null);
+  expect(pages).toEqual([[0, 1], [2]]);
+  const results = await fetch(`${gateway.url}${path}/${bulkId}/results`, {
+    headers: { authorization: `Bearer ${caller.key}` },
+  });
+  const lines = (await results.text()).split('\n').filter(Boolean);
+  expect(lines.map((line) => (JSON.parse(line) as { text: string }).text.length)).toEqual([
+    1_500_000, 1_500_000, 1_500_000,
+  ]);
+  await gateway.database.query('DELETE FROM bulk WHERE id = $1', [bulkId]);
 });
 
 it('bulk jobs that are being received count as open', async () => {

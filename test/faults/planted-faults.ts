@@ -865,6 +865,34 @@ const bulkCommands: Fault[] = [
     tests: ['test/bulk/batches.slow.test.ts'],
   },
   {
+    name: 'the output of a batch is deleted by another organization',
+    file: 'bulk/batch-files.ts',
+    original: 'AS k(kind) WHERE b.organization_id = ${organizationId} AND',
+    planted: "AS k(kind) WHERE b.organization_id <> '' AND",
+    tests: ['test/bulk/batches.slow.test.ts'],
+  },
+  {
+    name: 'a list of files goes on behind the file of another organization',
+    file: 'bulk/batch-files.ts',
+    original: 'u.content_type = ${linesContentType} AND u.id = ${id}',
+    planted: 'u.content_type = ${linesContentType} AND false OR u.id = ${id}',
+    tests: ['test/bulk/batches.slow.test.ts'],
+  },
+  {
+    name: 'a line separator in an answer breaks the line of an output file',
+    file: 'bulk/batch-files.ts',
+    original: 'escapeSeparators(formatLine(item, bulk))',
+    planted: 'formatLine(item, bulk)',
+    tests: ['test/bulk/batches.slow.test.ts'],
+  },
+  {
+    name: 'the size of an error file stays after a cancel added lines',
+    file: 'bulk/bulk.sql',
+    original: 'IF b.completed_at IS NULL THEN b.batch',
+    planted: "IF b.completed_at IS NULL AND b.status <> 'canceled' THEN b.batch",
+    tests: ['test/bulk/batches.slow.test.ts'],
+  },
+  {
     name: 'an invalid line of a batch is not in its error file',
     file: 'bulk/bulk-intake.ts',
     original: 'if (request.batch && received) {',
@@ -902,8 +930,8 @@ const bulkCommands: Fault[] = [
   {
     name: 'an item of a bulk job loses its own metadata',
     file: 'bulk/bulk-items.ts',
-    original: 'splitEndUser({ ...shared, ...own })',
-    planted: 'splitEndUser({ ...own, ...shared })',
+    original: 'addShared(shared, own)',
+    planted: 'addShared(own, shared)',
     tests: [bulkRules],
   },
   {

@@ -101,6 +101,12 @@ export async function startSandbox(options: SandboxOptions) {
       headers: { 'content-type': 'application/json' },
       body: JSON.stringify(body),
     });
+  /** Returns the texts of the chat requests that contain a text, newest last. */
+  async function chatTexts(match: string): Promise<string[]> {
+    const answer = await request(`chat-requests?match=${encodeURIComponent(match)}`);
+    const requests = (await answer.json()) as { text: string }[];
+    return requests.map(({ text }) => text);
+  }
   return {
     url,
     ...keys,
@@ -110,11 +116,9 @@ export async function startSandbox(options: SandboxOptions) {
       return (await answer.json()) as AcceptedSubmit[];
     },
     /** Returns the bodies of the chat requests that contain a text, newest last. */
-    async chatRequests(match: string): Promise<Record<string, unknown>[]> {
-      const answer = await request(`chat-requests?match=${encodeURIComponent(match)}`);
-      const requests = (await answer.json()) as { body: Record<string, unknown> }[];
-      return requests.map(({ body }) => body);
-    },
+    chatRequests: async (match: string): Promise<Record<string, unknown>[]> =>
+      (await chatTexts(match)).map((text) => JSON.parse(text) as Record<string, unknown>),
+    chatTexts,
     counters: async () => (await (await request('counters')).json()) as Record<string, number>,
     /** Injects faults (the grammar of dev/sandbox/faults.ts) into matching requests. */
     inject: async (fault: { match?: string; faults: string; times?: number }): Promise<void> =>

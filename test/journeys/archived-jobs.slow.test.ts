@@ -129,8 +129,13 @@ beforeAll(async () => {
     await until(async () => (await readBulk(id)).body.data.done);
     await gateway.api.client.workflow.getHandle(id).result();
   }
-  // A bulk job that is paused for months, when the jobs of its first items are archived.
   const { query } = gateway.database;
+  // The text of a chat that failed or was answered shortly before.
+  await query(
+    `UPDATE bulk_item SET request = '{"chat": "secret"}', answer = '"secret"' WHERE bulk_id = $1`,
+    [bulkId],
+  );
+  // A bulk job that is paused for months, when the jobs of its first items are archived.
   await query(
     `UPDATE bulk SET status = 'paused', stop_reason = 'PAUSED', completed_at = NULL WHERE id = $1`,
     [openBulkId],
@@ -241,10 +246,12 @@ it('archives a bulk job with its last job, and says of the items of an open one 
     'SELECT storage_key AS key FROM archive_segment',
   );
   const path = join(gateway.config.STORAGE_DIR, 'objects', segment?.key ?? '');
-  const tables = (await readFile(path, 'utf8'))
+  const content = await readFile(path, 'utf8');
+  const tables = content
     .split('\n')
     .flatMap((line) => /"table": "(bulk\w*)"/.exec(line)?.[1] ?? []);
   expect(tables).toEqual(['bulk', 'bulk_item', 'bulk_item']);
+  expect(content).not.toContain('secret');
   expect([await rowsOf('bulk'), await rowsOf('bulk_item')]).toEqual([1, 2]);
 });
 

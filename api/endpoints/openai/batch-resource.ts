@@ -6,7 +6,7 @@ import { commandBulk } from '../../../bulk/bulk-commands.ts';
 import { bulkOptions } from '../../../bulk/bulk-intake.ts';
 import { batchFields } from '../../../bulk/bulk-reads.ts';
 import { splitEndUser } from '../../../domain/end-users.ts';
-import { fieldError, GatewayError } from '../../../domain/errors.ts';
+import { fieldError, GatewayError, renameFields } from '../../../domain/errors.ts';
 import { metadataFields, parseMetadata } from '../../../domain/metadata.ts';
 import { linesContentType } from '../../../storage/storage.ts';
 import type { Composition } from '../../composition.ts';
@@ -49,7 +49,7 @@ async function findBatch(
 
 /**
  * Opens the lines of an input file.
- * @throws GatewayError NOT_FOUND if the organization has no such file
+ * @throws GatewayError NOT_FOUND if the organization has no such file; INVALID_REQUEST if it has too many lines
  */
 async function* readInput(
   { caller, fileId }: { caller: EndpointCall['caller']; fileId: string },
@@ -61,7 +61,11 @@ async function* readInput(
   const object =
     upload && type === linesContentType ? await storage.open(upload.storage_key) : null;
   if (!object) throw fieldError('NOT_FOUND', 'input_file_id', 'No such file of the purpose batch.');
-  yield* parseLines(object.stream);
+  try {
+    yield* parseLines(object.stream);
+  } catch (error) {
+    throw renameFields(error, () => 'input_file_id');
+  }
 }
 
 /** Endpoints of batches. */

@@ -6,8 +6,13 @@ import { Readable } from 'node:stream';
 import { z } from 'zod';
 import { fileIdPattern, type BatchFile } from '../../../bulk/batch-files.ts';
 import { fieldError, GatewayError } from '../../../domain/errors.ts';
-import { claimCondition, claimKey } from '../../../ledger/claims.ts';
-import { command } from '../../../platform/database.ts';
+import {
+  claimCondition,
+  claimKey,
+  findEarlier,
+  type KeyedRequest,
+} from '../../../ledger/claims.ts';
+import { command, type DatabasePool } from '../../../platform/database.ts';
 import type { ReceivedFile } from '../../../storage/inputs/recordings.ts';
 import type { Composition } from '../../composition.ts';
 import type { Context } from '../../context.ts';
@@ -85,23 +90,35 @@ async function showFile(
  * request with the same key, which makes this one unused.
  * @throws GatewayError IDEMPOTENCY_KEY_REUSED
  */
-async function claimUpload(
-  ctx: Context,
-  { contentId, newId, name }: { contentId: string; newId: string; name: string },
-  { pool }: Pick<Composition, 'pool'>,
-): Promise<string> {
-  const idempotencyKey = parseIdempotencyKey(ctx);
-  if (idempotencyKey === null) return newId;
-  const { organizationId } = ctx.state.caller;
-  const body = JSON.stringify({ contentId, name });
+async function claimUpload(pool: DatabasePool, keyed: KeyedRequest): Promise<string> {
   return pool.transaction(async (connection) => {
-    const keyed = { organizationId, idempotencyKey, path: '/files', body, subjectId: newId };
     const claimed = await claimKey(connection, keyed);
     if (claimed.state === 'done') return claimed.subjectId;
-    await connection.query(command`UPDATE idempotency_claim SET state = 'done', subject_id = ${newId}
+    await connection.query(command`UPDATE idempotency_claim SET state = 'done', subject_id = ${keyed.subjectId}
       WHERE ${claimCondition(claimed.claim)}`);
-    return newId;
+    return keyed.subjectId;
   });
+}
+
+/**
+ * Stores a received file and returns its id, or that of the file of an earlier request with the same Idempotency-Key.
+ * @throws GatewayError IDEMPOTENCY_KEY_REUSED, STORAGE_QUOTA_EXCEEDED
+ */
+async function storeOnce(
+  ctx: Context,
+  { stored, name, purpose }: { stored: ReceivedFile; name: string; purpose: string },
+  { pool }: Pick<Composition, 'pool'>,
+): Promise<{ id: string; isRepeated: boolean }> {
+  const idempotencyKey = parseIdempotencyKey(ctx);
+  const { organizationId } = ctx.state.caller;
+  const body = JSON.stringify({ contentId: stored.contentId, name });
+  const keyed = idempotencyKey !== null && { organizationId, idempotencyKey, path: '/files', body };
+  // A repeated request stores nothing, because the quota may have no more room.
+  const earlierId = keyed && (await findEarlier(pool, { ...keyed, subjectId: '' }));
+  if (earlierId) return { id: earlierId, isRepeated: true };
+  const { fileId: newId } = await stored.store({ filename: name, purpose });
+  const id = keyed ? await claimUpload(pool, { ...keyed, subjectId: newId }) : newId;
+  return { id, isRepeated: id !== newId };
 }
 
 /** Receives and stores the file of a form, and returns its id. */
@@ -118,11 +135,9 @@ async function storeFile(ctx: Context, services: Composition): Promise<string> {
     const [sent] = files;
     if (!sent) throw fieldError('INVALID_REQUEST', 'file', 'is required');
     const { stored, name }: { stored: ReceivedFile; name: string } = sent;
-    const { fileId: newId } = await stored.store({ filename: name, purpose });
-    const claimed = { contentId: stored.contentId, newId, name };
-    const id = await claimUpload(ctx, claimed, services);
-    isUsed = id === newId;
-    if (!isUsed) ctx.set('Idempotent-Replayed', 'true');
+    const { id, isRepeated } = await storeOnce(ctx, { stored, name, purpose }, services);
+    isUsed = !isRepeated;
+    if (isRepeated) ctx.set('Idempotent-Replayed', 'true');
     return id;
   } finally {
     received.discard({ isUsed });

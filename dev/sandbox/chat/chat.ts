@@ -7,7 +7,7 @@ import {
   type Fault,
   type FaultBook,
 } from '../faults.ts';
-import { sendJson, readJson, type Exchange, type Route } from '../http.ts';
+import { parseJson, readText, sendJson, type Exchange, type Route } from '../http.ts';
 import { anthropicError, readAnthropic } from './anthropic-chat.ts';
 import { readEmbeddings, type ParsedEmbeddings } from './embeddings.ts';
 import { oddAnthropicAnswers } from './odd-anthropic-answers.ts';
@@ -91,7 +91,7 @@ const loggedMax = 200;
 
 /** Returns the chat routes of both protocols, and the route that lists the logged requests. */
 export function chatRoutes({ apiKey, faults: book, counters }: ChatOptions): Route[] {
-  const logged: { protocol: string; body: unknown }[] = [];
+  const logged: { protocol: string; text: string }[] = [];
   const cache = new PromptCache();
 
   async function answer(
@@ -129,9 +129,10 @@ export function chatRoutes({ apiKey, faults: book, counters }: ChatOptions): Rou
       sendJson(exchange, { status: 401, body: protocol.error(401, 'Incorrect API key') });
       return;
     }
-    const body = await readJson(exchange);
+    const text = await readText(exchange);
+    const body = parseJson(text);
     const parsed = protocol.read(body, cache);
-    logged.push({ protocol: protocol.name, body });
+    logged.push({ protocol: protocol.name, text });
     if (logged.length > loggedMax) logged.shift();
     if (typeof parsed === 'string') {
       counters.chatCallsRejected += 1;
@@ -153,7 +154,7 @@ export function chatRoutes({ apiKey, faults: book, counters }: ChatOptions): Rou
       /^\/_sandbox\/chat-requests$/,
       (exchange) => {
         const match = exchange.url.searchParams.get('match') ?? '';
-        const found = logged.filter(({ body }) => JSON.stringify(body)?.includes(match));
+        const found = logged.filter(({ text }) => text.includes(match));
         sendJson(exchange, { status: 200, body: found });
       },
     ],
