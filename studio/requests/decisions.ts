@@ -46,9 +46,9 @@ import {
   readStepBody,
 } from '../pipelines/approval-view.ts';
 import type { TakenStep } from '../pipelines/references.ts';
-import { takeStep, withTaken } from '../pipelines/resume.ts';
+import { secretInputMessage, takeStep, withTaken } from '../pipelines/resume.ts';
 import type { PricingServices } from './estimates.ts';
-import { completePlan } from './planner.ts';
+import { completePlan, hasSecretUrl } from './planner.ts';
 import {
   authorizeRequest,
   draftRequest,
@@ -194,6 +194,11 @@ async function approve(call: WaitingCall, services: DecisionServices): Promise<A
     call,
   );
   if (!decision.body) return { outputs, body };
+  const lacking = Object.keys(body).find(
+    (name) => !Object.hasOwn(decision.body ?? {}, name) && hasSecretUrl(body[name]),
+  );
+  if (lacking !== undefined)
+    throw fieldError('INVALID_REQUEST', `body.${lacking}`, secretInputMessage);
   const sent = Array.isArray(job.request['steps']) ? job.request['steps'].map(asRecord) : [];
   const steps = sent.map((other) => (other['id'] === step.id ? { ...other, body } : other));
   if (!fitsIntoPlan(steps)) {
@@ -306,6 +311,24 @@ function removePath(error: unknown, prefix: string): unknown {
 }
 
 /**
+ * The reserved price and what a provider's report may add to it are limits of their own, because only
+ * the price is reserved. @throws GatewayError PRICE_LIMIT_EXCEEDED
+ */
+function throwIfDearer(step: PipelineStep, reserved: PipelineStep): void {
+  const sumMost = ({ priceMicro, allowanceMicro = 0 }: PipelineStep) => priceMicro + allowanceMicro;
+  const isPriceHigher = step.priceMicro > reserved.priceMicro;
+  if (!isPriceHigher && sumMost(step) <= sumMost(reserved)) return;
+  const [required, maximum] = [step, reserved].map((one) =>
+    creditsFromMicro(isPriceHigher ? one.priceMicro : sumMost(one)),
+  );
+  const message = `costs ${required} credits; at most ${maximum} are reserved for the step ${step.id}`;
+  throw new GatewayError('PRICE_LIMIT_EXCEEDED', `body: ${message}`, {
+    details: [{ path: 'body', message }],
+    body: { required, maximum },
+  });
+}
+
+/**
  * Fits a step that was planned alone into the plan of its job.
  * @throws GatewayError PRICE_LIMIT_EXCEEDED, or INVALID_REQUEST if later steps could not run
  */
@@ -318,18 +341,7 @@ function fitIntoJob(
     steps.find((step) => step.id === id);
   const [step, old] = [find(plan), find(reserved)];
   assert(step && old, 'both plans have the step');
-  const [mostMicro, limitMicro] = [step, old].map(
-    ({ priceMicro, allowanceMicro = 0 }) => priceMicro + allowanceMicro,
-  );
-  if ((mostMicro ?? 0) > (limitMicro ?? 0)) {
-    const required = creditsFromMicro(mostMicro ?? 0);
-    const maximum = creditsFromMicro(limitMicro ?? 0);
-    const message = `costs ${required} credits; at most ${maximum} are reserved for the step ${id}`;
-    throw new GatewayError('PRICE_LIMIT_EXCEEDED', `body: ${message}`, {
-      details: [{ path: 'body', message }],
-      body: { required, maximum },
-    });
-  }
+  throwIfDearer(step, old);
   const [first, count] = old.calls;
   const toJobIndex = (index: number): number =>
     index < count ? first + index : (old.assembledIndex ?? first);
@@ -354,8 +366,12 @@ function fitIntoJob(
     const message = `must keep the number of results that later steps take and of requests to the provider (${count}, received ${plan.calls.length})`;
     throw fieldError('INVALID_REQUEST', 'body', message);
   }
-  const { after, priceMicro, assembledIndex, approval, deadlineMs } = old;
-  const kept = { after, priceMicro, assembledIndex, deadlineMs, ...(approval && { approval }) };
+  const { after, priceMicro, allowanceMicro, assembledIndex, approval, deadlineMs } = old;
+  const kept = {
+    ...{ after, priceMicro, assembledIndex, deadlineMs },
+    ...(allowanceMicro !== undefined && { allowanceMicro }),
+    ...(approval && { approval }),
+  };
   return {
     step: { ...step, ...kept, calls: [first, count], outputs },
     calls: plan.calls.map((call, index) => ({

@@ -1,6 +1,9 @@
 /** Steps of pipelines that wait for an approval: POST …/jobs/:jobId/steps/:stepId/decision. */
 import { describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
+import { drawDisc } from '../harness/media.ts';
+import { sweepOnce } from '../harness/sweeps.ts';
+import { uploadFile } from '../harness/uploads.ts';
 import { until } from '../harness/until.ts';
 import { art, createApprovals, film, path, type Job } from './approval-jobs.ts';
 
@@ -139,6 +142,26 @@ describe('a step with approve', () => {
     const isApproved = ended.result?.skipped === 0;
     expect(films, JSON.stringify(ended)).toHaveLength(isApproved ? 1 : 0);
     expect(ended.billing.charged).toBeCloseTo(isApproved ? job.billing.reserved : 11.7, 6);
+  });
+});
+
+describe('a file of the caller that a waiting step takes', () => {
+  it('is kept while the step waits, however long no request has used it', async () => {
+    const { fileId } = await uploadFile(gateway, await drawDisc(64, 64));
+    const body = { prompt: 'a lamp', imageUrls: [fileId] };
+    const job = await startWaiting([{ id: 'film', use: 'image/edit', approve: true, body }]);
+    const sweepLater = async () => {
+      await gateway.database.query(
+        "UPDATE upload SET used_at = used_at - interval '60 days' WHERE id = $1",
+        [fileId],
+      );
+      await sweepOnce(gateway);
+      return gateway.database.query('SELECT id FROM upload WHERE id = $1', [fileId]);
+    };
+    expect(await sweepLater()).toHaveLength(1);
+    expect((await decide(job.jobId, { decision: 'approve' })).status).toBe(200);
+    expect(await untilEnded(job.jobId)).toMatchObject({ status: 'completed' });
+    expect(await sweepLater()).toHaveLength(0);
   });
 });
 
