@@ -368,7 +368,10 @@ function fitIntoJob(
   }
   const { after, priceMicro, allowanceMicro, assembledIndex, approval, deadlineMs } = old;
   const kept = {
-    ...{ after, priceMicro, assembledIndex, deadlineMs },
+    after,
+    priceMicro,
+    assembledIndex,
+    deadlineMs,
     ...(allowanceMicro !== undefined && { allowanceMicro }),
     ...(approval && { approval }),
   };
