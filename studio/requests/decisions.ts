@@ -14,13 +14,7 @@ import { z } from 'zod';
 import { decideUpdate, type Decision } from '../../domain/approvals.ts';
 import { createRecordSchema } from '../../domain/body-schema.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
-import {
-  assert,
-  fieldError,
-  GatewayError,
-  invalidFieldsError,
-  type ErrorCode,
-} from '../../domain/errors.ts';
+import { assert, fieldError, GatewayError, invalidFieldsError } from '../../domain/errors.ts';
 import { jobWorkflowId } from '../../domain/job-contract.ts';
 import type { JobPlan } from '../../domain/job-plan.ts';
 import {
@@ -34,6 +28,7 @@ import type { JobRecord, JobStep, StepApproval } from '../../domain/job-record.t
 import type { PipelineStep } from '../../domain/pipeline-plan.ts';
 import { authorize, authorizeModel } from '../../identity/access.ts';
 import { plainTextSchema } from '../../identity/keys.ts';
+import { parseStorageReference } from '../../storage/inputs/inputs.ts';
 import { findByUse, getRequiredScope } from '../capabilities/capability.ts';
 import { capabilities } from '../capabilities/capability-registry.ts';
 import { fitsIntoPlan, stepBody, tooLongForPlan } from '../capabilities/request-fields.ts';
@@ -107,7 +102,7 @@ type Approved = Pick<Decision, 'outputs' | 'body' | 'changed'> & { discard?: () 
 /**
  * Decides about a step. `replayed` is true if the same decision was made before.
  * @throws GatewayError NOT_FOUND, FORBIDDEN, NOT_AWAITING, ALREADY_DECIDED, PRICE_LIMIT_EXCEEDED,
- * SERVICE_UNAVAILABLE, and any error of a request of the step
+ * MEDIA_DELETED, SERVICE_UNAVAILABLE, and any error of a request of the step
  */
 export async function decideStep(
   call: DecisionCall,
@@ -152,11 +147,6 @@ function isDecided(job: JobRecord, stepId: string, hash: string): boolean {
   return true;
 }
 
-const verdicts: Readonly<Record<string, ErrorCode>> = {
-  NOT_AWAITING: 'NOT_AWAITING',
-  ALREADY_DECIDED: 'ALREADY_DECIDED',
-};
-
 /** Sends a decision to the workflow of a job, and returns its verdict. */
 async function send(
   { job }: DecisionCall,
@@ -176,10 +166,9 @@ async function send(
     if (!(error instanceof WorkflowUpdateFailedError)) throw error;
     const type = error.cause instanceof ApplicationFailure ? error.cause.type : null;
     if (type === 'SAME_DECISION') return { replayed: true };
-    const verdict = verdicts[type ?? ''];
-    if (verdict) throw new GatewayError(verdict);
+    if (type === 'ALREADY_DECIDED') throw new GatewayError('ALREADY_DECIDED');
   }
-  // The workflow has ended meanwhile, or could not take the decision now.
+  // The wait has ended meanwhile, or has not begun: the row is written first. The row decides which.
   const latest = await reads.read(job.organizationId, job.id);
   if (latest && isDecided(latest, decision.stepId, decision.hash)) return { replayed: true };
   if (latest?.status !== 'open') throw new GatewayError('NOT_AWAITING');
@@ -193,7 +182,10 @@ async function approve(call: WaitingCall, services: DecisionServices): Promise<A
     { ...readStepBody(job, step.id), ...decision.body },
     call,
   );
-  if (!decision.body) return { outputs, body };
+  if (!decision.body) {
+    await throwIfFileMissing(call, services);
+    return { outputs, body };
+  }
   const lacking = Object.keys(body).find(
     (name) => !Object.hasOwn(decision.body ?? {}, name) && hasSecretUrl(body[name]),
   );
@@ -206,6 +198,38 @@ async function approve(call: WaitingCall, services: DecisionServices): Promise<A
     throw fieldError('INVALID_REQUEST', 'body', message);
   }
   return { outputs, ...(await planChanged(call, body, services)) };
+}
+
+/** @throws GatewayError MEDIA_DELETED if a file that the step takes no longer exists */
+async function throwIfFileMissing(
+  { job, step, approval }: WaitingCall,
+  { storage, jobOverview }: DecisionServices,
+): Promise<void> {
+  const plan = await jobOverview.readPlan(job);
+  const planned = plan?.steps?.find(({ id }) => id === step.id);
+  const [first, count] = planned?.calls ?? [0, 0];
+  const inputs = (plan?.calls ?? [])
+    .filter(({ index }) => index >= first && index < first + count)
+    .flatMap(({ routes }) => routes.flatMap(({ input }) => listStorageKeys(input)));
+  const taken = (job.steps ?? [])
+    .filter(({ id }) => step.after.includes(id))
+    .flatMap((source) => listFiles(source, approval).map(({ artifact }) => artifact.storageKey));
+  const keys = [...new Set([...inputs, ...taken])];
+  const sizes = await Promise.all(keys.map((key) => storage.size(key)));
+  const missing = keys.filter((_, index) => sizes[index] === null);
+  if (missing.length === 0) return;
+  const message = `a file of the step was deleted or has expired: ${missing.join(', ')}; approve it with another one in body`;
+  throw new GatewayError('MEDIA_DELETED', `${step.id}: ${message}`, {
+    details: [{ path: `steps.${step.id}`, message }],
+  });
+}
+
+/** Returns the keys of the stored files that the input of a call contains. */
+function listStorageKeys(value: Json): string[] {
+  if (typeof value === 'object' && value !== null)
+    return Object.values(value).flatMap(listStorageKeys);
+  const key = typeof value === 'string' ? parseStorageReference(value) : null;
+  return key === null ? [] : [key];
 }
 
 /** Replaces references to chosen outputs by references to the outputs that the decision names. */
