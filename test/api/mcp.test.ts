@@ -245,14 +245,13 @@ it('a bulk job starts and is read by its tools', async () => {
 
 it('a step is approved by its tool', async () => {
   const step = { id: 'art', use: 'image/generate', approve: true, body: { prompt: 'a dune' } };
-  const { body } = await gateway.call('/api/v1/studio/pipelines', {
-    body: { steps: [step], async: true },
+  // The tool that starts the pipeline returns once a step waits for a decision.
+  const waiting = await call('pipeline', { steps: [step] }, client, { onprogress: () => {} });
+  expect(waiting.structuredContent).toMatchObject({
+    phase: 'awaiting_approval',
+    awaiting: [{ step: 'art' }],
   });
-  const { jobId } = body.data;
-  await until(async () => {
-    const { structuredContent } = await call('getJob', { jobId });
-    return JSON.stringify(structuredContent).includes('"phase":"awaiting_approval"');
-  });
+  const { jobId } = waiting.structuredContent;
   await expectFailure('decideStep', { jobId, stepId: 'film', decision: 'reject' }, /no step film/);
   const { structuredContent } = await call('decideStep', {
     jobId,

@@ -6,6 +6,8 @@ import { drawDisc } from '../harness/media.ts';
 import { sweepOnce } from '../harness/sweeps.ts';
 import { uploadFile } from '../harness/uploads.ts';
 import { until } from '../harness/until.ts';
+import { respondsWith202 } from '../../studio/capabilities/capability.ts';
+import { pipelines } from '../../studio/pipelines/pipeline-requests.ts';
 import { art, createApprovals, film, path, type Job } from './approval-jobs.ts';
 
 const gateway = useGateway({ media: 'full', settled: 'last' });
@@ -235,6 +237,12 @@ describe('a file of the caller that a waiting step takes', () => {
 });
 
 describe('a request with approve', () => {
+  it('is answered at once, because its job does not end before the decision', () => {
+    const body = { steps: [art, { ...art, id: 'two', approve: { withinSeconds: 60 } }] };
+    expect(respondsWith202(pipelines, body)).toBe(true);
+    expect(respondsWith202(pipelines, { steps: [art] })).toBe(false);
+  });
+
   it.each([
     ['chosen without approve', { ...film, approve: undefined }, 'steps.1.body.imageUrl.output'],
     ['a minute less than allowed', { ...film, approve: { withinSeconds: 59 } }, 'steps.1.approve'],
