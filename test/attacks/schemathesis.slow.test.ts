@@ -1,6 +1,11 @@
 import { beforeAll, describe, expect, it } from 'vitest';
 import { useOwnGateway } from '../harness/gateway.ts';
-import { installSchemathesis, runSchemathesis, type Subject } from '../harness/schemathesis.ts';
+import {
+  installSchemathesis,
+  runSchemathesis,
+  type Operations,
+  type Subject,
+} from '../harness/schemathesis.ts';
 
 // Random requests may leave anything behind.
 const gateway = useOwnGateway(
@@ -18,21 +23,36 @@ beforeAll(async () => {
   subject = { ...(await gateway.newCaller()), keyId };
 }, 600_000);
 
-/** Operations of a description, by their paths: groups of about the same number run at the same time. */
-const groups: [name: string, path: string, keyOf: () => string, operations: string[]][] = [
+const callerKey = (): string => gateway.caller.key;
+const callerDocument = '/api/v1/openapi.json';
+const isStudioPath = (path: string): boolean => path.includes('/studio/');
+
+/** Operations of a description: groups of about the same number run at the same time. */
+const groups: [name: string, path: string, keyOf: () => string, operations: Operations][] = [
   [
     'Studio',
-    '/api/v1/openapi.json',
-    () => gateway.caller.key,
-    ['--include-path-regex', '/studio/'],
+    callerDocument,
+    callerKey,
+    {
+      options: ['--include-path-regex', '/studio/'],
+      has: ({ scope, path }) => scope !== 'admin' && isStudioPath(path),
+    },
   ],
   [
     'chat and accounts',
-    '/api/v1/openapi.json',
-    () => gateway.caller.key,
-    ['--exclude-path-regex', '/studio/'],
+    callerDocument,
+    callerKey,
+    {
+      options: ['--exclude-path-regex', '/studio/'],
+      has: ({ scope, path }) => scope !== 'admin' && !isStudioPath(path),
+    },
   ],
-  ['operators', '/api/admin/v1/openapi.json', () => gateway.config.ADMIN_API_KEY, []],
+  [
+    'operators',
+    '/api/admin/v1/openapi.json',
+    () => gateway.config.ADMIN_API_KEY,
+    { options: [], has: ({ scope }) => scope === 'admin' },
+  ],
 ];
 
 describe('the OpenAPI description', () => {
