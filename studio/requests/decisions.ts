@@ -334,12 +334,15 @@ function removePath(error: unknown, prefix: string): unknown {
     : new GatewayError(error.code, error.message.replaceAll(prefix, ''), { cause: error });
 }
 
+/** Returns the most that a step is charged, in micro-credits. */
+const sumMost = ({ priceMicro, allowanceMicro = 0 }: PipelineStep): number =>
+  priceMicro + allowanceMicro;
+
 /**
- * The reserved price and what a provider's report may add to it are limits of their own, because only
- * the price is reserved. @throws GatewayError PRICE_LIMIT_EXCEEDED
+ * Checks the price and the maximum charge of a step, each by itself, because what a provider's report may
+ * add to the price is not reserved. @throws GatewayError PRICE_LIMIT_EXCEEDED
  */
 function throwIfDearer(step: PipelineStep, reserved: PipelineStep): void {
-  const sumMost = ({ priceMicro, allowanceMicro = 0 }: PipelineStep) => priceMicro + allowanceMicro;
   const isPriceHigher = step.priceMicro > reserved.priceMicro;
   if (!isPriceHigher && sumMost(step) <= sumMost(reserved)) return;
   const [required, maximum] = [step, reserved].map((one) =>

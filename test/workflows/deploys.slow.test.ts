@@ -3,6 +3,7 @@
  * nothing.
  */
 import { randomUUID } from 'node:crypto';
+import proto from '@temporalio/proto';
 import type { NativeConnection } from '@temporalio/worker';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { connectWorkers } from '../../worker/runtime.ts';
@@ -12,6 +13,7 @@ import { additionalStep, bundleChanged, type SourceChange } from '../harness/cha
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 import { sweepOnce } from '../harness/sweeps.ts';
 
+const { ResetReapplyExcludeType } = proto.temporal.api.enums.v1;
 const namespace = 'default';
 let gateway: TestGateway;
 const connections: NativeConnection[] = [];
@@ -227,8 +229,7 @@ describe('a job that is reset', () => {
       // The task whose end started the wait.
       workflowTaskFinishEventId:
         timer?.timerStartedEventAttributes?.workflowTaskCompletedEventId ?? null,
-      // The Update of the decision.
-      resetReapplyExcludeTypes: [2],
+      resetReapplyExcludeTypes: [ResetReapplyExcludeType.RESET_REAPPLY_EXCLUDE_TYPE_UPDATE],
     });
     const countRecords = async () =>
       (await gateway.events(jobId)).filter(
