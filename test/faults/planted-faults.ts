@@ -1032,8 +1032,8 @@ const pipelines: Fault[] = [
   {
     name: 'a changed body of a step may cost more than is reserved for it',
     file: 'studio/requests/decisions.ts',
-    original: 'if ((mostMicro ?? 0) > (limitMicro ?? 0)) {',
-    planted: 'if ((mostMicro ?? 0) > 2 * (limitMicro ?? 0)) {',
+    original: 'if (!isPriceHigher && sumMost(step) <= sumMost(reserved)) return;',
+    planted: "if (step.id !== '') return;",
     tests: [approvalJourneys],
   },
   {
