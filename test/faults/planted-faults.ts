@@ -1034,7 +1034,7 @@ const pipelines: Fault[] = [
     file: 'studio/requests/decisions.ts',
     original: 'if (!isPriceHigher && sumMost(step) <= sumMost(reserved)) return;',
     planted: "if (step.id !== '') return;",
-    tests: [approvalJourneys],
+    tests: ['test/journeys/approval-bodies.slow.test.ts'],
   },
   {
     name: 'any key decides about a step',
