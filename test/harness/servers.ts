@@ -26,8 +26,9 @@ declare module 'vitest' {
 
 /** Starts the servers; returns a function that stops them. */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
-  // The test processes and their children inherit these variables.
+  // The test processes and their children inherit these variables. Python keeps its compiled modules, too.
   Object.assign(process.env, compileCache);
+  delete process.env['PYTHONDONTWRITEBYTECODE'];
   const executable = await findTemporalCli();
   const [postgres, temporal] = await Promise.all([
     startPostgres({
