@@ -51,7 +51,15 @@ it('the benchmark measures jobs next to bare Temporal, and ends every process th
 });
 
 it('the benchmark measures chat, whole and streamed, next to a pass-through proxy and the upstream alone', async () => {
-  const load = ['--loads', 'caller,stream,arrivals', '--seconds', '0.3', '--rounds', '1', '--no-pin'];
+  const load = [
+    '--loads',
+    'caller,stream,arrivals',
+    '--seconds',
+    '0.3',
+    '--rounds',
+    '1',
+    '--no-pin',
+  ];
   const variants = ['direct', 'pass-through', 'gateway'];
   const { cells } = await runVariants('chat', variants, load);
   expect(cells.map((cell) => `${cell.variant} ${cell.load}`)).toEqual(
