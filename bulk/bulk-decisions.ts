@@ -23,7 +23,8 @@ const parallelMax = 8;
 /** Time after which a request begins no further decision, in milliseconds. */
 const decidingMaxMs = 20_000;
 
-const itemChoice = {
+/** Fields that choose the items of a decision. */
+export const itemChoice = {
   items: z
     .union([
       z.literal('all'),
@@ -92,11 +93,12 @@ type ChosenItem = z.infer<typeof chosenItem>;
 
 /**
  * Reads the items that a decision names by index or id, or all that await an approval since before a
- * time.
+ * time. The order is random, so that items that cannot be decided do not keep a repeated request from
+ * the others.
  */
-function chooseItems(
+export function chooseItems(
   pool: DatabasePool,
-  { id }: BulkRecord,
+  { id }: Pick<BulkRecord, 'id'>,
   { items, awaitingBefore, step }: BulkDecisionCall['body'],
 ): Promise<readonly ChosenItem[]> {
   const names = items === 'all' ? [] : items;
@@ -113,7 +115,7 @@ function chooseItems(
   return pool.any(sql.type(chosenItem)`
     SELECT i.index, i.item_id AS id, i.job_id AS "jobId" FROM bulk_item i
       LEFT JOIN job j ON j.id = i.job_id AND i.state = 'running'
-    WHERE i.bulk_id = ${id} AND ${isChosen} ORDER BY i.index`);
+    WHERE i.bulk_id = ${id} AND ${isChosen} ORDER BY random()`);
 }
 
 interface Services extends DecisionServices {

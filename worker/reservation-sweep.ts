@@ -8,6 +8,7 @@ import { sql } from 'slonik';
 import { z } from 'zod';
 import { settleChat } from '../activities/answer-chat.ts';
 import { errorTable } from '../domain/errors.ts';
+import { requestCheck } from '../studio/jobs/job-execution.ts';
 import { releaseLostJob } from '../studio/jobs/job-endings.ts';
 import type { Services } from '../process/services.ts';
 import { jobWorkflowId } from '../domain/job-contract.ts';
@@ -57,6 +58,8 @@ const dueReservation = z.object({
    * reservation without a job.
    */
   overdueMs: z.number().nullable(),
+  /** True if a step of the job waited for a decision, and its wait has ended. */
+  isDecided: z.boolean(),
 });
 type DueReservation = z.infer<typeof dueReservation>;
 
@@ -89,11 +92,13 @@ export async function sweepReservations(deps: ReservationSweepDeps): Promise<Res
             (extract(epoch FROM clock_timestamp() - r.owner_missing_at) * 1000)::float8 AS "missingForMs",
             (extract(epoch FROM clock_timestamp() - r.expires_at) * 1000)::float8 AS "lateMs",
             (extract(epoch FROM j.deadline_at - j.created_at) * 1000)::float8 AS "durationMs",
-            (extract(epoch FROM clock_timestamp() - j.deadline_at) * 1000)::float8 AS "overdueMs"
+            (extract(epoch FROM clock_timestamp() - j.deadline_at) * 1000)::float8 AS "overdueMs",
+            coalesce(jsonb_path_exists(j.approvals, '$.*.end.kind'), false) AS "isDecided"
           FROM reservation r LEFT JOIN job j ON j.id = r.id
           WHERE r.state = 'reserved' AND (r.kind = 'studio' OR j.id IS NOT NULL) AND r.expires_at < clock_timestamp()
           ORDER BY random() LIMIT 100`),
       onRunning: async (entry) => {
+        if (entry.isDecided) await checkIfReset(deps, entry);
         const isOverdue = (entry.overdueMs ?? 0) > config.OUTCOME_WAIT_MS;
         if (isOverdue && isOutOfTime(config, entry))
           return count('released', terminate(deps, entry));
@@ -108,6 +113,23 @@ export async function sweepReservations(deps: ReservationSweepDeps): Promise<Res
     },
   );
   return { ...counts, skipped };
+}
+
+/**
+ * Makes a workflow that was reset since the last check read the row of its job: it may wait for a
+ * decision that the row has, and that the reset left out.
+ */
+async function checkIfReset(
+  { client, config }: ReservationSweepDeps,
+  { id, lateMs }: DueReservation,
+): Promise<void> {
+  const { raw } = await callTemporal(client, () =>
+    client.workflow.getHandle(jobWorkflowId(id)).describe(),
+  );
+  const { lastResetTime } = raw.workflowExtendedInfo ?? {};
+  const recentMs = lateMs + 2 * config.RESERVATION_TTL_MS;
+  if (lastResetTime && Number(lastResetTime.seconds) * 1000 > Date.now() - recentMs)
+    await requestCheck(client, id);
 }
 
 async function terminate(deps: ReservationSweepDeps, entry: DueReservation): Promise<void> {

@@ -42,7 +42,8 @@ import { decisionErrors } from './studio-jobs.ts';
 import { dataSchema, pageSchema, pathId, showInTurns, toData, toPage } from './fields.ts';
 
 const path = '/api/v1/studio/bulk';
-const bulkRequest = { params: z.object({ bulkId: pathId('bulk') }) };
+/** Path parameters of a bulk job. */
+export const bulkRequest = { params: z.object({ bulkId: pathId('bulk') }) };
 const longPollMaxMs = 60_000;
 const invalidItems = z
   .array(z.object({ path: z.string(), message: z.string() }))

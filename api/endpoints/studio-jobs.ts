@@ -75,6 +75,7 @@ export const decisionErrors: readonly ErrorCode[] = [
   'FILE_TOO_LARGE',
   'STORAGE_QUOTA_EXCEEDED',
   'PRICE_LIMIT_EXCEEDED',
+  'MEDIA_DELETED',
   'NOT_AWAITING',
   'ALREADY_DECIDED',
 ];

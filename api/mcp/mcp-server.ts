@@ -22,6 +22,7 @@ import { extractTitle } from '../../domain/job-record.ts';
 import { buildDisposition, buildFilename } from '../../storage/file-names.ts';
 import type { JobRecord } from '../../studio/jobs/job-reads.ts';
 import type { JobResource } from '../../studio/jobs/job-view.ts';
+import { listAwaiting } from '../../studio/pipelines/approval-view.ts';
 import type { Composition } from '../composition.ts';
 import type { Caller } from '../../identity/access.ts';
 import { Server } from '@modelcontextprotocol/sdk/server/index.js';
@@ -96,7 +97,10 @@ const progressIntervalMs = 2000;
  */
 const silentWaitMs = 50_000;
 
-/** Waits until the job ends or the client stops waiting, with progress notifications on request. */
+/**
+ * Waits until the job ends, a step of it waits for a decision, or the client stops waiting, with progress
+ * notifications on request.
+ */
 async function awaitJobResult(
   { caller, services }: JobReader,
   { jobId, wait }: { jobId: string; wait: boolean },
@@ -114,7 +118,8 @@ async function awaitJobResult(
     );
     const job = await services.jobWaits.awaitEnd({ organizationId, id: jobId, signal }, waitMs);
     if (!job) throw new McpError(ErrorCode.InternalError, `The job ${jobId} was not found.`);
-    const mustReturn = job.status !== 'open' || signal.aborted || services.jobWaits.isDraining();
+    const isOver = job.status !== 'open' || listAwaiting(job).length > 0;
+    const mustReturn = isOver || signal.aborted || services.jobWaits.isDraining();
     if (mustReturn || performance.now() - startedAtMs >= waitMaxMs)
       return buildJobResult(job, services);
     if (progressToken !== undefined) {

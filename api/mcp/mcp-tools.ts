@@ -5,7 +5,7 @@ import { isRecord } from '../../domain/json.ts';
 import { hasScope, type Caller, type RequiredScope, type Scope } from '../../identity/access.ts';
 import type { ApiRequest } from './mcp-server.ts';
 import type { Endpoint } from '../endpoints/endpoint.ts';
-import { bulkJobs } from '../endpoints/bulk-jobs.ts';
+import { bulkJobs, bulkRequest } from '../endpoints/bulk-jobs.ts';
 import { bulkBody } from '../endpoints/bulk-requests.ts';
 import { jobRequest, studioJobs } from '../endpoints/studio-jobs.ts';
 import { studioModels, capabilitySchema } from '../endpoints/studio-models.ts';
@@ -13,6 +13,7 @@ import { uploadUrls } from '../endpoints/upload-urls.ts';
 import { capabilities } from '../../studio/capabilities/capability-registry.ts';
 import { findCapability, jobKinds } from '../../studio/pipelines/job-kinds.ts';
 import { pipelines, stepId } from '../../studio/pipelines/pipeline-requests.ts';
+import { itemChoice } from '../../bulk/bulk-decisions.ts';
 import { approvalFields } from '../../studio/requests/decisions.ts';
 import { listSchema } from '../endpoints/fields.ts';
 import { getRequiredScope } from '../../studio/capabilities/capability.ts';
@@ -66,12 +67,24 @@ function appendQuery(path: string, input: Arguments): string {
 const toText = (value: unknown): string =>
   typeof value === 'string' ? value : JSON.stringify(value);
 
+/**
+ * Replaces the names in a path by arguments. `inUrl` are the names of the arguments that the URL
+ * contains. @throws McpError InvalidParams if these are too long
+ */
+function fillPath(path: string, input: Arguments, inUrl: readonly string[]): string {
+  checkLength(Object.fromEntries(inUrl.map((name) => [name, input[name] ?? ''])));
+  return path.replaceAll(/:(\w+)/g, (_, name: string) =>
+    encodeURIComponent(toText(input[name] ?? '')),
+  );
+}
+
 /** Ids of the endpoints that are available as tools. */
 const endpointIds = new Set([
   'getJob',
   'listJobs',
   'cancelJob',
   'getBulk',
+  'listBulkItems',
   'listStudioVoices',
   'createUploadUrl',
 ]);
@@ -106,10 +119,7 @@ function buildTool(endpoint: Endpoint): McpTool {
       const problem = request.params?.safeParse(input).error?.issues[0];
       if (problem) throw new McpError(ErrorCode.InvalidParams, problem.message);
       const query = Object.entries(input).filter(([name]) => !pathNames.includes(name));
-      const filled = path.replaceAll(/:(\w+)/g, (_, name: string) =>
-        encodeURIComponent(toText(input[name] ?? '')),
-      );
-      checkLength(input);
+      const filled = fillPath(path, input, Object.keys(input));
       return { method, path: appendQuery(filled, Object.fromEntries(query)) };
     },
   };
@@ -268,41 +278,70 @@ const resume: McpTool = {
   },
 };
 
-/** MCP tool that decides about a step of a pipeline. The API checks the scope that the step needs. */
-const decide: McpTool = {
-  tool: {
-    name: 'decideStep',
-    title: 'Approve or reject a step of a pipeline',
-    description:
-      'Decide about a step that waits (`awaiting` of getJob). `approve` spends the credits that are shown there, with the chosen `outputs` ' +
-      'or a changed `body`; ask the user first. `reject` skips the step and all that follow it.',
-    inputSchema: toInputSchema(
-      jobRequest.params.extend({
-        stepId,
-        decision: z.enum(['approve', 'reject']),
-        ...approvalFields,
-        reason: z.string().optional(),
-      }),
-    ),
-    annotations: { readOnlyHint: false, destructiveHint: true, openWorldHint: true },
-  },
-  scope: getRequiredScope(pipelines),
-  toApiRequest({ jobId = '', stepId: step = '', ...input }) {
-    checkLength({ jobId, step });
-    const [job, name] = [jobId, step].map((value) => encodeURIComponent(String(value)));
-    return {
-      method: 'POST',
-      path: `/api/v1/studio/jobs/${job}/steps/${name}/decision`,
-      body: input,
-    };
-  },
-};
+/**
+ * Creates an MCP tool that decides about steps of pipelines: with the fields of a decision, others, and
+ * the ids of its path. The API checks the scope that each step needs.
+ */
+function createDecisionTool(
+  { name, title, waiting }: { name: string; title: string; waiting: string },
+  fields: z.ZodRawShape,
+  path: string,
+): McpTool {
+  const description =
+    `Decide about ${waiting}. \`approve\` spends the credits that are shown there, with the chosen \`outputs\` ` +
+    'or a changed `body`; ask the user first. `reject` skips the step and all that follow it.';
+  const schema = z.object({
+    ...fields,
+    decision: z.enum(['approve', 'reject']),
+    ...approvalFields,
+    reason: z.string().optional(),
+  });
+  const ids = [...path.matchAll(/:(\w+)/g)].map(([, id = '']) => id);
+  return {
+    tool: {
+      name,
+      title,
+      description,
+      inputSchema: toInputSchema(schema),
+      annotations: { readOnlyHint: false, destructiveHint: true, openWorldHint: true },
+    },
+    scope: getRequiredScope(pipelines),
+    toApiRequest(input) {
+      const body = Object.fromEntries(
+        Object.entries(input).filter(([field]) => !ids.includes(field)),
+      );
+      return { method: 'POST', path: fillPath(path, input, ids), body };
+    },
+  };
+}
+
+const decisionTools = [
+  createDecisionTool(
+    {
+      name: 'decideStep',
+      title: 'Approve or reject a step of a pipeline',
+      waiting: 'a step that waits (`awaiting` of getJob)',
+    },
+    { ...jobRequest.params.shape, stepId },
+    '/api/v1/studio/jobs/:jobId/steps/:stepId/decision',
+  ),
+  createDecisionTool(
+    {
+      name: 'decideBulkItems',
+      title: 'Approve or reject items of a bulk job',
+      waiting:
+        'items that wait (`awaiting` of listBulkItems with the state `awaiting_approval`), and repeat it while `remaining` and `decided` are above 0',
+    },
+    { ...bulkRequest.params.shape, ...itemChoice },
+    '/api/v1/studio/bulk/:bulkId/decisions',
+  ),
+];
 
 const tools: readonly McpTool[] = [
   ...capabilityTools,
   estimate,
   resume,
-  decide,
+  ...decisionTools,
   startBulk,
   ...modelTools,
   ...endpointTools,

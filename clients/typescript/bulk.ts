@@ -3,6 +3,7 @@ import type {
   CallOptions,
   Capability,
   Input,
+  ItemsDecision,
   Result,
   SignalOption,
   WaitOptions,
@@ -213,11 +214,22 @@ export class BulkJobs {
     return this.#command(bulk, 'retry', { body: {}, signal });
   }
 
-  async #command(
+  /**
+   * Decides about items that wait, and returns a verdict for each. While `remaining` and `decided` are
+   * above 0, send the same decision again.
+   */
+  decide(
+    bulk: BulkTicket,
+    { signal, ...body }: ItemsDecision & SignalOption,
+  ): Promise<Schemas['BulkDecisions']> {
+    return this.#command(bulk, 'decisions', { body, signal });
+  }
+
+  async #command<Data = BulkJob>(
     { bulkId }: BulkTicket,
-    name: 'cancel' | 'pause' | 'resume' | 'retry',
+    name: 'cancel' | 'pause' | 'resume' | 'retry' | 'decisions',
     { body, signal }: SignalOption & { body: object },
-  ): Promise<BulkJob> {
+  ): Promise<Data> {
     const url = `${bulkPath(bulkId)}/${name}`;
     return readData(await this.#connection.post(url, body, { signal }));
   }

@@ -55,6 +55,10 @@ export type StepDecision =
       body?: Partial<RequestBody<'pipelines'>['steps'][number]['body']>;
     };
 
+/** Decision about items of a bulk job that wait: which items, and the decision about a step of each. */
+export type ItemsDecision = StepDecision &
+  Pick<Schemas['ItemsRejected'], 'items' | 'awaitingBefore' | 'step'>;
+
 /** Estimated price of a request, in credits. */
 export type Estimate = Schemas['StudioEstimate'];
 

@@ -17,6 +17,7 @@ export type {
   CompletedJob,
   Estimate,
   Input,
+  ItemsDecision,
   Job,
   JobTicket,
   ResumeOptions,

@@ -107,18 +107,19 @@ export function getRequiredScope({
 }
 
 /**
- * Returns whether the endpoint responds with 202 immediately. It does so for `async` requests, and
- * for all video requests and pipelines with a video step, because videos take minutes.
+ * Returns whether the endpoint responds with 202 immediately. It does so for `async` requests, for all
+ * video requests and pipelines with a video step, because videos take minutes, and for pipelines with
+ * a step that waits for a decision.
  */
 export function respondsWith202(
   { medium }: Pick<Capability, 'medium'>,
   request: JsonObject,
 ): boolean {
   if (medium === 'mixed' && Array.isArray(request['steps'])) {
-    const isVideo = request['steps'].some((step) =>
-      asText(asRecord(step)['use']).startsWith('video/'),
-    );
-    return isVideo || request['async'] === true;
+    const isLong = request['steps']
+      .map(asRecord)
+      .some(({ use, approve }) => approve !== undefined || asText(use).startsWith('video/'));
+    return isLong || request['async'] === true;
   }
   return medium === 'video' || request['async'] === true;
 }

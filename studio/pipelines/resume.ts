@@ -36,6 +36,10 @@ export const resumeRequest = z.strictObject({
 });
 export type ResumeRequest = z.infer<typeof resumeRequest>;
 
+/** Message about an input that a stored request no longer contains as it was sent. */
+export const secretInputMessage =
+  'is required: the URL of an input had a signature, which is not stored';
+
 interface Services {
   pool: DatabasePool;
   reads: { read: (organizationId: string, jobId: string) => Promise<JobRecord | null> };
@@ -193,8 +197,7 @@ function buildRequest(
     // oxlint-disable-next-line no-unsafe-type-assertion -- stored requests are JSON
     const body = (bodies.get(id) ?? stored) as JsonObject;
     if (running.has(id) && !bodies.has(id) && secretSteps.has(id)) {
-      const message = 'is required: the URL of an input had a signature, which is not stored';
-      throw fieldError('INVALID_REQUEST', `bodies.${id}`, message);
+      throw fieldError('INVALID_REQUEST', `bodies.${id}`, secretInputMessage);
     }
     return {
       id,

@@ -14,13 +14,7 @@ import { z } from 'zod';
 import { decideUpdate, type Decision } from '../../domain/approvals.ts';
 import { createRecordSchema } from '../../domain/body-schema.ts';
 import { creditsFromMicro } from '../../domain/credits.ts';
-import {
-  assert,
-  fieldError,
-  GatewayError,
-  invalidFieldsError,
-  type ErrorCode,
-} from '../../domain/errors.ts';
+import { assert, fieldError, GatewayError, invalidFieldsError } from '../../domain/errors.ts';
 import { jobWorkflowId } from '../../domain/job-contract.ts';
 import type { JobPlan } from '../../domain/job-plan.ts';
 import {
@@ -34,6 +28,7 @@ import type { JobRecord, JobStep, StepApproval } from '../../domain/job-record.t
 import type { PipelineStep } from '../../domain/pipeline-plan.ts';
 import { authorize, authorizeModel } from '../../identity/access.ts';
 import { plainTextSchema } from '../../identity/keys.ts';
+import { parseStorageReference } from '../../storage/inputs/inputs.ts';
 import { findByUse, getRequiredScope } from '../capabilities/capability.ts';
 import { capabilities } from '../capabilities/capability-registry.ts';
 import { fitsIntoPlan, stepBody, tooLongForPlan } from '../capabilities/request-fields.ts';
@@ -46,9 +41,9 @@ import {
   readStepBody,
 } from '../pipelines/approval-view.ts';
 import type { TakenStep } from '../pipelines/references.ts';
-import { takeStep, withTaken } from '../pipelines/resume.ts';
+import { secretInputMessage, takeStep, withTaken } from '../pipelines/resume.ts';
 import type { PricingServices } from './estimates.ts';
-import { completePlan } from './planner.ts';
+import { completePlan, hasSecretUrl } from './planner.ts';
 import {
   authorizeRequest,
   draftRequest,
@@ -107,7 +102,7 @@ type Approved = Pick<Decision, 'outputs' | 'body' | 'changed'> & { discard?: () 
 /**
  * Decides about a step. `replayed` is true if the same decision was made before.
  * @throws GatewayError NOT_FOUND, FORBIDDEN, NOT_AWAITING, ALREADY_DECIDED, PRICE_LIMIT_EXCEEDED,
- * SERVICE_UNAVAILABLE, and any error of a request of the step
+ * MEDIA_DELETED, SERVICE_UNAVAILABLE, and any error of a request of the step
  */
 export async function decideStep(
   call: DecisionCall,
@@ -152,11 +147,6 @@ function isDecided(job: JobRecord, stepId: string, hash: string): boolean {
   return true;
 }
 
-const verdicts: Readonly<Record<string, ErrorCode>> = {
-  NOT_AWAITING: 'NOT_AWAITING',
-  ALREADY_DECIDED: 'ALREADY_DECIDED',
-};
-
 /** Sends a decision to the workflow of a job, and returns its verdict. */
 async function send(
   { job }: DecisionCall,
@@ -176,10 +166,9 @@ async function send(
     if (!(error instanceof WorkflowUpdateFailedError)) throw error;
     const type = error.cause instanceof ApplicationFailure ? error.cause.type : null;
     if (type === 'SAME_DECISION') return { replayed: true };
-    const verdict = verdicts[type ?? ''];
-    if (verdict) throw new GatewayError(verdict);
+    if (type === 'ALREADY_DECIDED') throw new GatewayError('ALREADY_DECIDED');
   }
-  // The workflow has ended meanwhile, or could not take the decision now.
+  // The wait has ended meanwhile, or has not begun: the row is written first. The row decides which.
   const latest = await reads.read(job.organizationId, job.id);
   if (latest && isDecided(latest, decision.stepId, decision.hash)) return { replayed: true };
   if (latest?.status !== 'open') throw new GatewayError('NOT_AWAITING');
@@ -193,7 +182,15 @@ async function approve(call: WaitingCall, services: DecisionServices): Promise<A
     { ...readStepBody(job, step.id), ...decision.body },
     call,
   );
-  if (!decision.body) return { outputs, body };
+  if (!decision.body) {
+    await throwIfFileMissing(call, services);
+    return { outputs, body };
+  }
+  const lacking = Object.keys(body).find(
+    (name) => !Object.hasOwn(decision.body ?? {}, name) && hasSecretUrl(body[name]),
+  );
+  if (lacking !== undefined)
+    throw fieldError('INVALID_REQUEST', `body.${lacking}`, secretInputMessage);
   const sent = Array.isArray(job.request['steps']) ? job.request['steps'].map(asRecord) : [];
   const steps = sent.map((other) => (other['id'] === step.id ? { ...other, body } : other));
   if (!fitsIntoPlan(steps)) {
@@ -201,6 +198,38 @@ async function approve(call: WaitingCall, services: DecisionServices): Promise<A
     throw fieldError('INVALID_REQUEST', 'body', message);
   }
   return { outputs, ...(await planChanged(call, body, services)) };
+}
+
+/** @throws GatewayError MEDIA_DELETED if a file that the step takes no longer exists */
+async function throwIfFileMissing(
+  { job, step, approval }: WaitingCall,
+  { storage, jobOverview }: DecisionServices,
+): Promise<void> {
+  const plan = await jobOverview.readPlan(job);
+  const planned = plan?.steps?.find(({ id }) => id === step.id);
+  const [first, count] = planned?.calls ?? [0, 0];
+  const inputs = (plan?.calls ?? [])
+    .filter(({ index }) => index >= first && index < first + count)
+    .flatMap(({ routes }) => routes.flatMap(({ input }) => listStorageKeys(input)));
+  const taken = (job.steps ?? [])
+    .filter(({ id }) => step.after.includes(id))
+    .flatMap((source) => listFiles(source, approval).map(({ artifact }) => artifact.storageKey));
+  const keys = [...new Set([...inputs, ...taken])];
+  const sizes = await Promise.all(keys.map((key) => storage.size(key)));
+  const missing = keys.filter((_, index) => sizes[index] === null);
+  if (missing.length === 0) return;
+  const message = `a file of the step was deleted or has expired: ${missing.join(', ')}; approve it with another one in body`;
+  throw new GatewayError('MEDIA_DELETED', `${step.id}: ${message}`, {
+    details: [{ path: `steps.${step.id}`, message }],
+  });
+}
+
+/** Returns the keys of the stored files that the input of a call contains. */
+function listStorageKeys(value: Json): string[] {
+  if (typeof value === 'object' && value !== null)
+    return Object.values(value).flatMap(listStorageKeys);
+  const key = typeof value === 'string' ? parseStorageReference(value) : null;
+  return key === null ? [] : [key];
 }
 
 /** Replaces references to chosen outputs by references to the outputs that the decision names. */
@@ -305,6 +334,27 @@ function removePath(error: unknown, prefix: string): unknown {
     : new GatewayError(error.code, error.message.replaceAll(prefix, ''), { cause: error });
 }
 
+/** Returns the most that a step is charged, in micro-credits. */
+const sumMost = ({ priceMicro, allowanceMicro = 0 }: PipelineStep): number =>
+  priceMicro + allowanceMicro;
+
+/**
+ * Checks the price and the maximum charge of a step, each by itself, because what a provider's report may
+ * add to the price is not reserved. @throws GatewayError PRICE_LIMIT_EXCEEDED
+ */
+function throwIfDearer(step: PipelineStep, reserved: PipelineStep): void {
+  const isPriceHigher = step.priceMicro > reserved.priceMicro;
+  if (!isPriceHigher && sumMost(step) <= sumMost(reserved)) return;
+  const [required, maximum] = [step, reserved].map((one) =>
+    creditsFromMicro(isPriceHigher ? one.priceMicro : sumMost(one)),
+  );
+  const message = `costs ${required} credits; at most ${maximum} are reserved for the step ${step.id}`;
+  throw new GatewayError('PRICE_LIMIT_EXCEEDED', `body: ${message}`, {
+    details: [{ path: 'body', message }],
+    body: { required, maximum },
+  });
+}
+
 /**
  * Fits a step that was planned alone into the plan of its job.
  * @throws GatewayError PRICE_LIMIT_EXCEEDED, or INVALID_REQUEST if later steps could not run
@@ -318,18 +368,7 @@ function fitIntoJob(
     steps.find((step) => step.id === id);
   const [step, old] = [find(plan), find(reserved)];
   assert(step && old, 'both plans have the step');
-  const [mostMicro, limitMicro] = [step, old].map(
-    ({ priceMicro, allowanceMicro = 0 }) => priceMicro + allowanceMicro,
-  );
-  if ((mostMicro ?? 0) > (limitMicro ?? 0)) {
-    const required = creditsFromMicro(mostMicro ?? 0);
-    const maximum = creditsFromMicro(limitMicro ?? 0);
-    const message = `costs ${required} credits; at most ${maximum} are reserved for the step ${id}`;
-    throw new GatewayError('PRICE_LIMIT_EXCEEDED', `body: ${message}`, {
-      details: [{ path: 'body', message }],
-      body: { required, maximum },
-    });
-  }
+  throwIfDearer(step, old);
   const [first, count] = old.calls;
   const toJobIndex = (index: number): number =>
     index < count ? first + index : (old.assembledIndex ?? first);
@@ -354,8 +393,15 @@ function fitIntoJob(
     const message = `must keep the number of results that later steps take and of requests to the provider (${count}, received ${plan.calls.length})`;
     throw fieldError('INVALID_REQUEST', 'body', message);
   }
-  const { after, priceMicro, assembledIndex, approval, deadlineMs } = old;
-  const kept = { after, priceMicro, assembledIndex, deadlineMs, ...(approval && { approval }) };
+  const { after, priceMicro, allowanceMicro, assembledIndex, approval, deadlineMs } = old;
+  const kept = {
+    after,
+    priceMicro,
+    assembledIndex,
+    deadlineMs,
+    ...(allowanceMicro !== undefined && { allowanceMicro }),
+    ...(approval && { approval }),
+  };
   return {
     step: { ...step, ...kept, calls: [first, count], outputs },
     calls: plan.calls.map((call, index) => ({

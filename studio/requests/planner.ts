@@ -304,13 +304,15 @@ function hideSignatures(value: Json): Json {
 
 /** Returns the ids of the steps whose bodies have a URL with secret parameters. */
 function listSecretSteps({ steps }: JsonObject): ReadonlySet<string> {
-  const hasSecrets = (value: Json): boolean =>
-    typeof value === 'object' && value !== null
-      ? Object.values(value).some(hasSecrets)
-      : typeof value === 'string' && hideSecretParameters(value) !== null;
   const sent = Array.isArray(steps) ? steps : [];
-  return new Set(sent.filter(hasSecrets).map((step) => asText(asRecord(step)['id'])));
+  return new Set(sent.filter(hasSecretUrl).map((step) => asText(asRecord(step)['id'])));
 }
+
+/** Returns whether a value contains a URL with secret parameters, also one that hides their values. */
+export const hasSecretUrl = (value: Json | undefined): boolean =>
+  typeof value === 'object' && value !== null
+    ? Object.values(value).some(hasSecretUrl)
+    : typeof value === 'string' && hideSecretParameters(value) !== null;
 
 function findDefinition(provider: string): ProviderDefinition {
   const definition = providerDefinitions.get(provider);

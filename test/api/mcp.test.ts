@@ -82,7 +82,7 @@ describe('the tools', () => {
 
   it('are the capabilities with their own schemas, and the tools for jobs', async () => {
     const { tools } = await client.listTools();
-    const others = `estimate getJob listJobs cancelJob startBulk getBulk resumePipeline decideStep createUploadUrl getStudioModel
+    const others = `estimate getJob listJobs cancelJob startBulk getBulk listBulkItems resumePipeline decideStep decideBulkItems createUploadUrl getStudioModel
       listStudioModels listStudioVoices`;
     expect(tools.map(({ name }) => name).toSorted()).toEqual(
       [...jobKinds.map(({ type }) => type), ...others.split(/\s+/)].toSorted(),
@@ -219,23 +219,39 @@ it('an estimate equals the reservation of the tool, and starts nothing', async (
 });
 
 it('a bulk job starts and is read by its tools', async () => {
-  const items = [{ use: 'image/generate', body: { prompt: 'a tree of many' } }];
+  const body = { prompt: 'a tree of many' };
+  const step = { id: 'art', use: 'image/generate', approve: true, body };
+  const items = [
+    { use: 'image/generate', body },
+    { id: 'choice', use: 'pipelines', body: { steps: [step] } },
+  ];
   const started = await call('startBulk', { items, maxCredits: 50 });
   const { bulkId } = (started.structuredContent as unknown as { data: { bulkId: string } }).data;
+  await until(async () => {
+    const waiting = await call('listBulkItems', { bulkId, state: 'awaiting_approval' });
+    return JSON.stringify(waiting.structuredContent).includes('"id":"choice"');
+  });
+  const decision = { decision: 'reject', reason: 'too many' };
+  await expectFailure('decideBulkItems', { bulkId, items: ['x'], ...decision }, /items.0/);
+  const decided = await call('decideBulkItems', { bulkId, items: ['choice'], ...decision });
+  expect(decided.structuredContent).toMatchObject({
+    data: { decided: 1, remaining: 0, items: [{ id: 'choice', error: null }] },
+  });
   const read = await call('getBulk', { bulkId, wait: 60 });
-  expect(read.structuredContent).toMatchObject({ data: { bulkId, counts: { completed: 1 } } });
+  expect(read.structuredContent).toMatchObject({
+    data: { bulkId, counts: { completed: 1, failed: 1 } },
+  });
 });
 
 it('a step is approved by its tool', async () => {
   const step = { id: 'art', use: 'image/generate', approve: true, body: { prompt: 'a dune' } };
-  const { body } = await gateway.call('/api/v1/studio/pipelines', {
-    body: { steps: [step], async: true },
+  // The tool that starts the pipeline returns once a step waits for a decision.
+  const waiting = await call('pipeline', { steps: [step] }, client, { onprogress: () => {} });
+  expect(waiting.structuredContent).toMatchObject({
+    phase: 'awaiting_approval',
+    awaiting: [{ step: 'art' }],
   });
-  const { jobId } = body.data;
-  await until(async () => {
-    const { structuredContent } = await call('getJob', { jobId });
-    return JSON.stringify(structuredContent).includes('"phase":"awaiting_approval"');
-  });
+  const { jobId } = waiting.structuredContent;
   await expectFailure('decideStep', { jobId, stepId: 'film', decision: 'reject' }, /no step film/);
   const { structuredContent } = await call('decideStep', {
     jobId,

@@ -1,5 +1,6 @@
 /** POST /api/v1/studio/bulk/{bulkId}/decisions: items whose pipelines await an approval. */
 import { describe, expect, it } from 'vitest';
+import { chooseItems } from '../../bulk/bulk-decisions.ts';
 import type { BulkItemResource } from '../../bulk/bulk-view.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { until } from '../harness/until.ts';
@@ -30,7 +31,7 @@ describe('items that await an approval', () => {
     items: { index: number; id: string; replayed: boolean; error: { code: string } | null }[];
   }
   const approve = { decision: 'approve', outputs: { art: 1 } };
-  const reject = { decision: 'reject', reason: 'too dark' };
+  const reject = { decision: 'reject' as const, reason: 'too dark' };
   const decide = (bulkId: string, body: object, key?: string) =>
     gateway.call<Body<Decisions>>(`/api/v1/studio/bulk/${bulkId}/decisions`, {
       body,
@@ -109,6 +110,18 @@ describe('items that await an approval', () => {
       ...approve,
     });
     expect(unseen.body.data).toEqual({ decided: 0, remaining: 0, items: [] });
+
+    // Items that cannot be decided do not keep a repeated request from the others.
+    const chosen = await Promise.all(
+      Array.from({ length: 20 }, () =>
+        chooseItems(gateway.api.services.pool, { id: bulkId }, { items: 'all', ...reject }),
+      ),
+    );
+    const orders = chosen.map((all) => all.map(({ index }) => index).join());
+    expect(new Set(orders.map((order) => order.split(',').toSorted().join()))).toEqual(
+      new Set(['0,1,2']),
+    );
+    expect(new Set(orders).size).toBeGreaterThan(1);
 
     const invalid = await decide(bulkId, { items: ['n0', 3], decision: 'approve' });
     expect(invalid.body.data).toMatchObject({

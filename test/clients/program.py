@@ -7,6 +7,7 @@ import asyncio
 import json
 import sys
 import threading
+import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import io
 import os
@@ -153,6 +154,11 @@ with StudioGateway(api_key=api_key, base_url=f"{base_url}/api/v1/") as client:
         if state["awaiting"]:
             client.decide(waiting, "picture", {"decision": "reject", "reason": "too dark"})
             break
+    many = client.bulk.start([{"id": "choice", "use": "pipelines", "body": {"steps": [{**steps[0], "approve": True}]}}])
+    while client.bulk.get(many)["counts"]["awaiting"] == 0:
+        time.sleep(0.1)
+    decisions = client.bulk.decide(many, {"items": ["choice"], "decision": "reject"})
+    report["itemsDecided"] = [decisions["decided"], decisions["items"][0]["id"], client.bulk.wait(many)["status"]]
     report["unapproved"] = error_of(lambda: client.wait(waiting))["code"]
     pipeline = client.submit("pipelines", {"steps": steps})
     whole = client.wait(pipeline)

@@ -110,6 +110,10 @@ describe('a program with the Python client', () => {
     expect(report['unapproved']).toBe('APPROVAL_REJECTED');
   });
 
+  it('rejects an item of a bulk job', () => {
+    expect(report['itemsDecided']).toEqual([1, 'choice', 'completed']);
+  });
+
   it('runs a pipeline, and resumes it from a step', () => {
     expect(report).toMatchObject({
       pipeline: ['completed', 'completed'],

@@ -9,6 +9,7 @@ import { root, run } from '../../dev/clients/tools.ts';
 import { catchFailure } from '../harness/failures.ts';
 import { useGateway } from '../harness/gateway.ts';
 import { download, readFilm } from '../harness/media.ts';
+import { until } from '../harness/until.ts';
 import { makeForm } from '../harness/uploads.ts';
 import { installTypescriptClient, useInstallation } from './installed.ts';
 
@@ -265,6 +266,18 @@ describe('a bulk job', () => {
     }
     expect(decided).toEqual(['cut']);
     expect((await client.job(ticket)).result).toMatchObject({ successful: 2 });
+  });
+
+  it('has items that are approved together', async () => {
+    const body = { prompt: 'a lighthouse' };
+    const art = { id: 'art', use: 'image/generate' as const, approve: true as const, body };
+    const item = { use: 'pipelines' as const, body: { steps: [art] } };
+    const bulk = await client.bulk.start([{ id: 'choice', ...item }, item]);
+    await until(async () => (await client.bulk.get(bulk)).counts.awaiting === 2);
+    const approve = { decision: 'approve' as const, body: { prompt: 'a calm lighthouse' } };
+    const decided = await client.bulk.decide(bulk, { items: 'all', step: 'art', ...approve });
+    expect(decided).toMatchObject({ decided: 2, remaining: 0, items: [{ id: 'choice' }, {}] });
+    expect(await client.bulk.wait(bulk)).toMatchObject({ counts: { completed: 2 } });
   });
 
   it('can be paused and canceled', async () => {

@@ -1,6 +1,9 @@
 /** Decisions that change the body of a step, and what they need. */
 import { describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
+import { drawDisc } from '../harness/media.ts';
+import { recordTone } from '../harness/recordings.ts';
+import { uploadFile } from '../harness/uploads.ts';
 import { createApprovals } from './approval-jobs.ts';
 
 const gateway = useGateway({ media: 'full', settled: 'last' });
@@ -100,5 +103,49 @@ describe('a changed body', () => {
     expect(running).toMatchObject({ status: 409, body: { error: 'NOT_AWAITING' } });
     await gateway.cancel(job.jobId);
     await untilEnded(job.jobId);
+  });
+
+  it('costs at most what is reserved for the step, also where a provider may report more', async () => {
+    // A short recording in a large file: its provider may report much more than was measured.
+    const short = Buffer.concat([await recordTone(2), Buffer.alloc(2_000_000)]);
+    const [{ fileId }, long] = [
+      await uploadFile(gateway, new Uint8Array(short)),
+      await uploadFile(gateway, await recordTone(90)),
+    ];
+    const words = { id: 'words', use: 'audio/transcribe', approve: true, body: { fileId } };
+    const job = await startWaiting([words]);
+    const decideWords = (body: object) =>
+      decide(job.jobId, { decision: 'approve', body }, { step: 'words' });
+    const answer = await decideWords({ fileId: long.fileId });
+    expect(answer, JSON.stringify(answer.body)).toMatchObject({
+      status: 400,
+      body: { error: 'PRICE_LIMIT_EXCEEDED', maximum: job.billing.reserved },
+    });
+    expect(answer.body.required).toBeCloseTo(91 * 0.006_11, 2);
+    const { fileId: same } = await uploadFile(gateway, await recordTone(1));
+    expect((await decideWords({ fileId: same })).status).toBe(200);
+    const ended = await untilEnded(job.jobId);
+    expect(ended.billing.charged).toBeLessThanOrEqual(job.billing.reserved);
+  });
+
+  it('needs the inputs again whose URLs had signatures, which are not stored', async () => {
+    const picture = await drawDisc(64, 64);
+    const signedUrl = gateway.media.put('/approved.png?signature=hush-7d1c', picture);
+    const body = { prompt: 'a lamp', imageUrls: [signedUrl] };
+    const edit = { id: 'edit', use: 'image/edit', approve: true, body };
+    const job = await startWaiting([edit]);
+    const decideEdit = (changed: object) =>
+      decide(job.jobId, { decision: 'approve', body: changed }, { step: 'edit' });
+    const answer = await decideEdit({ prompt: 'a calm lamp' });
+    expect(answer, JSON.stringify(answer.body)).toMatchObject({
+      status: 400,
+      body: {
+        error: 'INVALID_REQUEST',
+        details: [{ path: 'body.imageUrls', message: expect.stringContaining('had a signature') }],
+      },
+    });
+    const again = await decideEdit({ prompt: 'a calm lamp', imageUrls: [signedUrl] });
+    expect(again.status, JSON.stringify(again.body)).toBe(200);
+    expect(await untilEnded(job.jobId)).toMatchObject({ status: 'completed' });
   });
 });

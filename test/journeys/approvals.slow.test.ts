@@ -1,7 +1,13 @@
 /** Steps of pipelines that wait for an approval: POST …/jobs/:jobId/steps/:stepId/decision. */
+import { Client } from 'pg';
 import { describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
+import { drawDisc } from '../harness/media.ts';
+import { sweepOnce } from '../harness/sweeps.ts';
+import { uploadFile } from '../harness/uploads.ts';
 import { until } from '../harness/until.ts';
+import { respondsWith202 } from '../../studio/capabilities/capability.ts';
+import { pipelines } from '../../studio/pipelines/pipeline-requests.ts';
 import { art, createApprovals, film, path, type Job } from './approval-jobs.ts';
 
 const gateway = useGateway({ media: 'full', settled: 'last' });
@@ -110,6 +116,32 @@ describe('a step with approve', () => {
     expect(late).toMatchObject({ status: 409, body: { error: 'NOT_AWAITING' } });
   });
 
+  it('is decided by a repeated request if the workflow does not wait yet, although the row does', async () => {
+    const slow = { ...art, body: { prompt: '[[slow:2s]] a lighthouse' } };
+    const steps = [slow, { ...film, body: { ...film.body, imageUrl: { $from: 'art' } } }];
+    const started = await call(path, { body: { steps, async: true } });
+    const { jobId } = started.body.data;
+    const other = new Client({ connectionString: gateway.database.url });
+    await other.connect();
+    try {
+      // The step is recorded as waiting, and its webhooks are not yet.
+      await other.query('BEGIN; LOCK TABLE webhook IN EXCLUSIVE MODE');
+      await until(async () => (await read(jobId)).awaiting.length > 0);
+      const early = await decide(jobId, { decision: 'reject' });
+      expect(early, JSON.stringify(early.body)).toMatchObject({
+        status: 503,
+        body: { error: 'SERVICE_UNAVAILABLE' },
+      });
+    } finally {
+      await other.query('ROLLBACK');
+      await other.end();
+    }
+    await until(async () => (await decide(jobId, { decision: 'reject' })).status === 200);
+    expect((await untilEnded(jobId)).result?.steps[1]).toMatchObject({
+      error: { code: 'APPROVAL_REJECTED' },
+    });
+  });
+
   it('counts one of twenty racing decisions', async () => {
     const job = await startWaiting();
     const decisions = Array.from({ length: 20 }, (_, index) =>
@@ -142,7 +174,75 @@ describe('a step with approve', () => {
   });
 });
 
+describe('a file of the caller that a waiting step takes', () => {
+  it('is kept while the step waits, however long no request has used it', async () => {
+    const { fileId } = await uploadFile(gateway, await drawDisc(64, 64));
+    const body = { prompt: 'a lamp', imageUrls: [fileId] };
+    const job = await startWaiting([{ id: 'film', use: 'image/edit', approve: true, body }]);
+    const sweepLater = async () => {
+      await gateway.database.query(
+        "UPDATE upload SET used_at = used_at - interval '60 days' WHERE id = $1",
+        [fileId],
+      );
+      await sweepOnce(gateway);
+      return gateway.database.query('SELECT id FROM upload WHERE id = $1', [fileId]);
+    };
+    expect(await sweepLater()).toHaveLength(1);
+    expect((await decide(job.jobId, { decision: 'approve' })).status).toBe(200);
+    expect(await untilEnded(job.jobId)).toMatchObject({ status: 'completed' });
+    expect(await sweepLater()).toHaveLength(0);
+  });
+
+  it('that was deleted keeps the step waiting, until a decision names another one', async () => {
+    const picture = await drawDisc(64, 64);
+    const [deleted, other] = [
+      await uploadFile(gateway, picture),
+      await uploadFile(gateway, picture),
+    ];
+    const body = { prompt: 'a lamp', imageUrls: [deleted.fileId] };
+    const job = await startWaiting([{ id: 'film', use: 'image/edit', approve: true, body }]);
+    await gateway.call(`/api/v1/storage/files/${deleted.fileId}`, { method: 'DELETE' });
+    const answer = await decide(job.jobId, { decision: 'approve' });
+    expect(answer, JSON.stringify(answer.body)).toMatchObject({
+      status: 410,
+      body: { error: 'MEDIA_DELETED', details: [{ path: 'steps.film' }] },
+    });
+    const changed = { imageUrls: [other.fileId] };
+    const again = await decide(job.jobId, { decision: 'approve', body: changed });
+    expect(again.status, JSON.stringify(again.body)).toBe(200);
+    expect(await untilEnded(job.jobId)).toMatchObject({ status: 'completed' });
+  });
+
+  it('belongs to an earlier job that was deleted, and keeps the step waiting', async () => {
+    const imageUrl = { $from: 'art' };
+    const cut = { id: 'film', use: 'image/remove-background', approve: true, body: { imageUrl } };
+    const first = await startWaiting([{ ...art, body: { prompt: 'a lighthouse' } }, cut]);
+    expect((await decide(first.jobId, { decision: 'reject' })).status).toBe(200);
+    await untilEnded(first.jobId);
+    const resumed = await call(`/api/v1/studio/jobs/${first.jobId}/resume`, {
+      body: { async: true },
+    });
+    const { jobId } = resumed.body.data;
+    await until(async () => (await read(jobId)).phase === 'awaiting_approval');
+    await gateway.call(`/api/v1/studio/jobs/${first.jobId}/media`, { method: 'DELETE' });
+    const answer = await decide(jobId, { decision: 'approve' });
+    expect(answer, JSON.stringify(answer.body)).toMatchObject({
+      status: 410,
+      body: { error: 'MEDIA_DELETED', details: [{ path: 'steps.film' }] },
+    });
+    expect(await read(jobId)).toMatchObject({ phase: 'awaiting_approval' });
+    await gateway.cancel(jobId);
+    await untilEnded(jobId);
+  });
+});
+
 describe('a request with approve', () => {
+  it('is answered at once, because its job does not end before the decision', () => {
+    const body = { steps: [art, { ...art, id: 'two', approve: { withinSeconds: 60 } }] };
+    expect(respondsWith202(pipelines, body)).toBe(true);
+    expect(respondsWith202(pipelines, { steps: [art] })).toBe(false);
+  });
+
   it.each([
     ['chosen without approve', { ...film, approve: undefined }, 'steps.1.body.imageUrl.output'],
     ['a minute less than allowed', { ...film, approve: { withinSeconds: 59 } }, 'steps.1.approve'],

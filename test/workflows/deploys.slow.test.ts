@@ -3,6 +3,7 @@
  * nothing.
  */
 import { randomUUID } from 'node:crypto';
+import proto from '@temporalio/proto';
 import type { NativeConnection } from '@temporalio/worker';
 import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { connectWorkers } from '../../worker/runtime.ts';
@@ -10,7 +11,9 @@ import { startStudioWorkers, type StudioWorkers } from '../../worker/studio-work
 import { checkNow } from '../../domain/job-contract.ts';
 import { additionalStep, bundleChanged, type SourceChange } from '../harness/changed-workflows.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
+import { sweepOnce } from '../harness/sweeps.ts';
 
+const { ResetReapplyExcludeType } = proto.temporal.api.enums.v1;
 const namespace = 'default';
 let gateway: TestGateway;
 const connections: NativeConnection[] = [];
@@ -199,6 +202,50 @@ describe('a job that is reset', () => {
     expect(await gateway.sandbox.submits({ jobId })).toHaveLength(2);
     const again = await decide();
     expect(again.headers.get('Idempotent-Replayed')).toBe('true');
+  });
+
+  it('while it waits reads the decision that its row has, also if the reset left it out', async () => {
+    const body = { prompt: '[[no-webhook]] [[slow:900s]] a drawbridge' };
+    const step = { id: 'late', use: 'image/generate', approve: true, body };
+    const { body: started } = await gateway.call('/api/v1/studio/pipelines', {
+      body: { steps: [step], async: true },
+    });
+    const { jobId } = started.data;
+    const decide = () =>
+      gateway.call(`/api/v1/studio/jobs/${jobId}/steps/late/decision`, {
+        body: { decision: 'approve' },
+      });
+    await expect.poll(async () => (await decide()).status).toBe(200);
+    await gateway.untilAccepted(jobId);
+    const { workflow } = gateway.api.client;
+    const handle = workflow.getHandle(jobId);
+    const events = await gateway.events(jobId);
+    const timer = events.find((event) => event.timerStartedEventAttributes);
+    await workflow.workflowService.resetWorkflowExecution({
+      namespace,
+      workflowExecution: { workflowId: jobId, runId: (await handle.describe()).runId },
+      reason: 'test',
+      requestId: randomUUID(),
+      // The task whose end started the wait.
+      workflowTaskFinishEventId:
+        timer?.timerStartedEventAttributes?.workflowTaskCompletedEventId ?? null,
+      resetReapplyExcludeTypes: [ResetReapplyExcludeType.RESET_REAPPLY_EXCLUDE_TYPE_UPDATE],
+    });
+    const countRecords = async () =>
+      (await gateway.events(jobId)).filter(
+        ({ activityTaskScheduledEventAttributes: task }) =>
+          task?.activityType?.name === 'recordApproval',
+      ).length;
+    expect(await countRecords()).toBe(1);
+    await gateway.database.query(
+      "UPDATE reservation SET expires_at = clock_timestamp() - interval '1 second' WHERE id = $1",
+      [jobId],
+    );
+    await sweepOnce(gateway);
+    await expect.poll(countRecords).toBe(2);
+    await gateway.cancel(jobId);
+    expect((await gateway.untilDone(jobId)).body.data.status).toBe('canceled');
+    expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
   });
 
   it('after its release sends nothing, although the provider accepts calls again', async () => {

@@ -12,7 +12,15 @@ from ._async_bulk_runs import AsyncBulkRuns
 from ._async_transport import RECONNECT_WAIT_S, AsyncTransport
 from ._errors import StudioError
 from ._types import AsyncBulkItems, BulkResult, BulkTicket
-from .schemas import BulkEstimate, BulkJob, BulkOptions, CancelBulkRequest, ResumeBulkRequest
+from .schemas import (
+    BulkDecisions,
+    BulkEstimate,
+    BulkJob,
+    BulkOptions,
+    CancelBulkRequest,
+    DecideBulkItemsRequest,
+    ResumeBulkRequest,
+)
 
 R = TypeVar("R")
 
@@ -109,28 +117,39 @@ class AsyncBulkJobs(AsyncBulkRuns):
 
     async def pause(self, bulk: BulkTicket[R]) -> BulkJob:
         """Pauses a bulk job: no further item starts until it is resumed."""
-        return await self._command(bulk, "pause", {})
+        state: BulkJob = await self._command(bulk, "pause", {})
+        return state
 
     async def resume(
         self, bulk: BulkTicket[R], limits: ResumeBulkRequest | None = None
     ) -> BulkJob:
         """Resumes a paused or stopped bulk job, with other limits if they are set."""
-        return await self._command(bulk, "resume", limits or {})
+        state: BulkJob = await self._command(bulk, "resume", limits or {})
+        return state
 
     async def retry(self, bulk: BulkTicket[R]) -> BulkJob:
         """Starts the failed items once more as new jobs."""
-        return await self._command(bulk, "retry", {})
+        state: BulkJob = await self._command(bulk, "retry", {})
+        return state
 
     async def cancel(
         self, bulk: BulkTicket[R], options: CancelBulkRequest | None = None
     ) -> BulkJob:
         """Cancels the waiting items, and with ``{"items": "all"}`` also the running jobs."""
-        return await self._command(bulk, "cancel", options or {})
-
-    async def _command(self, bulk: BulkTicket[R], name: str, body: Any) -> BulkJob:
-        response = await self._transport._send("POST", f"{_path(bulk)}/{name}", json=body)
-        state: BulkJob = response.json()["data"]
+        state: BulkJob = await self._command(bulk, "cancel", options or {})
         return state
+
+    async def decide(
+        self, bulk: BulkTicket[R], decision: DecideBulkItemsRequest
+    ) -> BulkDecisions:
+        """Decides about items that wait, and returns a verdict for each. While ``remaining`` and ``decided`` are above
+        0, send the same decision again."""
+        decisions: BulkDecisions = await self._command(bulk, "decisions", decision)
+        return decisions
+
+    async def _command(self, bulk: BulkTicket[R], name: str, body: Any) -> Any:
+        response = await self._transport._send("POST", f"{_path(bulk)}/{name}", json=body)
+        return response.json()["data"]
 
     async def _send_items(
         self, path: str, items: AsyncBulkItems[Any], options: BulkOptions | None, key: str | None

@@ -13,7 +13,15 @@ from ._bulk_runs import BulkRuns
 from ._transport import RECONNECT_WAIT_S, Transport
 from ._errors import StudioError
 from ._types import BulkItems, BulkResult, BulkTicket
-from .schemas import BulkEstimate, BulkJob, BulkOptions, CancelBulkRequest, ResumeBulkRequest
+from .schemas import (
+    BulkDecisions,
+    BulkEstimate,
+    BulkJob,
+    BulkOptions,
+    CancelBulkRequest,
+    DecideBulkItemsRequest,
+    ResumeBulkRequest,
+)
 
 R = TypeVar("R")
 
@@ -110,28 +118,39 @@ class BulkJobs(BulkRuns):
 
     def pause(self, bulk: BulkTicket[R]) -> BulkJob:
         """Pauses a bulk job: no further item starts until it is resumed."""
-        return self._command(bulk, "pause", {})
+        state: BulkJob = self._command(bulk, "pause", {})
+        return state
 
     def resume(
         self, bulk: BulkTicket[R], limits: ResumeBulkRequest | None = None
     ) -> BulkJob:
         """Resumes a paused or stopped bulk job, with other limits if they are set."""
-        return self._command(bulk, "resume", limits or {})
+        state: BulkJob = self._command(bulk, "resume", limits or {})
+        return state
 
     def retry(self, bulk: BulkTicket[R]) -> BulkJob:
         """Starts the failed items once more as new jobs."""
-        return self._command(bulk, "retry", {})
+        state: BulkJob = self._command(bulk, "retry", {})
+        return state
 
     def cancel(
         self, bulk: BulkTicket[R], options: CancelBulkRequest | None = None
     ) -> BulkJob:
         """Cancels the waiting items, and with ``{"items": "all"}`` also the running jobs."""
-        return self._command(bulk, "cancel", options or {})
-
-    def _command(self, bulk: BulkTicket[R], name: str, body: Any) -> BulkJob:
-        response = self._transport._send("POST", f"{_path(bulk)}/{name}", json=body)
-        state: BulkJob = response.json()["data"]
+        state: BulkJob = self._command(bulk, "cancel", options or {})
         return state
+
+    def decide(
+        self, bulk: BulkTicket[R], decision: DecideBulkItemsRequest
+    ) -> BulkDecisions:
+        """Decides about items that wait, and returns a verdict for each. While ``remaining`` and ``decided`` are above
+        0, send the same decision again."""
+        decisions: BulkDecisions = self._command(bulk, "decisions", decision)
+        return decisions
+
+    def _command(self, bulk: BulkTicket[R], name: str, body: Any) -> Any:
+        response = self._transport._send("POST", f"{_path(bulk)}/{name}", json=body)
+        return response.json()["data"]
 
     def _send_items(
         self, path: str, items: BulkItems[Any], options: BulkOptions | None, key: str | None
