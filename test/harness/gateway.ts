@@ -12,6 +12,7 @@ import { microFromCredits, type CreditsBlock } from '../../domain/credits.ts';
 import type { ErrorDetail } from '../../domain/errors.ts';
 import { jobWorkflowId } from '../../domain/job-contract.ts';
 import { runAudit } from '../../ledger/audit.ts';
+import type { AuditScope } from '../../ledger/invariants.ts';
 import type { Config } from '../../platform/config.ts';
 import { createCaller, type TestCaller } from './callers.ts';
 import { during } from './during.ts';
@@ -98,8 +99,11 @@ export interface TestGateway extends RunningGateway {
   getWorkflow: (jobId: string) => WorkflowHandle;
   /** Returns the events in the history of a job’s workflow. */
   events: (jobId: string) => Promise<NonNullable<History['events']>>;
-  /** Checks that the audit finds nothing and that no reservation is open. */
-  expectSettled: () => Promise<void>;
+  /**
+   * Checks that the audit finds nothing and that no reservation is open. The audit of `changes` reads the rows since the
+   * last one; that of all rows costs more with each caller.
+   */
+  expectSettled: (scope?: AuditScope) => Promise<void>;
 }
 
 interface CallerOptions {
@@ -199,11 +203,11 @@ async function withCallers(parts: RunningGateway, credits = 10_000): Promise<Tes
     async events(jobId) {
       return (await getWorkflow(jobId).fetchHistory()).events ?? [];
     },
-    async expectSettled() {
+    async expectSettled(scope = 'all') {
       await api.services.chat.waitUntilIdle();
       const { checks } = await runAudit(
         { databaseUrl: database.url, pool: api.services.pool },
-        { scope: 'all' },
+        { scope },
       );
       expect(checks.filter(({ subjects }) => subjects.length > 0)).toEqual([]);
       // Files that are being received or stored are in the spool until then.
@@ -220,7 +224,7 @@ async function withCallers(parts: RunningGateway, credits = 10_000): Promise<Tes
   };
 }
 
-/** The time at which a file checks for open reservations and audit findings. */
+/** The time at which a file checks for open reservations and audit findings: after each test and at its end, or at its end. */
 type Settled = 'each' | 'last' | 'never';
 
 /**
@@ -257,7 +261,7 @@ export function useGateway(options: SharedOptions = {}): TestGateway {
     const own = env ? await startFurtherApi(parts, env, unchecked) : parts;
     Object.assign(gateway, await withCallers(own, credits));
   });
-  if (settled === 'each') afterEach(() => gateway.expectSettled());
+  if (settled === 'each') afterEach(() => gateway.expectSettled('changes'));
   afterAll(async () => {
     await gateway.sandbox.clearFaults();
     if (media === 'full') await gateway.sandbox.resizeMedia({ tiny: true });
@@ -281,9 +285,8 @@ export function useOwnGateway(
   settled: Settled = 'each',
 ): TestGateway {
   const gateway = during(() => startGateway(typeof options === 'function' ? options() : options));
-  const expectSettled = (): Promise<void> => gateway.expectSettled();
-  if (settled === 'each') afterEach(expectSettled);
+  if (settled === 'each') afterEach(() => gateway.expectSettled('changes'));
   // `afterAll` hooks run in reverse order, so this one runs before the gateway is closed.
-  if (settled === 'last') afterAll(expectSettled);
+  if (settled !== 'never') afterAll(() => gateway.expectSettled());
   return gateway;
 }

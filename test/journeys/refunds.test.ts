@@ -1,9 +1,8 @@
 /** Refunds of charged jobs by operators, and every place that shows them. */
-import { afterEach, expect, it } from 'vitest';
+import { expect, it } from 'vitest';
 import { operatorAction, useGateway } from '../harness/gateway.ts';
 
-const gateway = useGateway({ settled: 'last' });
-afterEach(async () => expect(await gateway.database.audit()).toEqual([]));
+const gateway = useGateway();
 
 interface Refund {
   repeated: boolean;

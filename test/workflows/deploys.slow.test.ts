@@ -23,7 +23,7 @@ async function connect(): Promise<NativeConnection> {
   connections.push(connection);
   return connection;
 }
-afterEach(() => gateway.expectSettled());
+afterEach(() => gateway.expectSettled('changes'));
 
 const start = (prompt: string): Promise<string> => gateway.startImage({ prompt });
 
