@@ -95,7 +95,7 @@ const exceptions: [why: string, statuses: string[], ids: string][] = [
   ['an organization has a maximum number of open bulk jobs', ['429'], 'startBulk'],
   ['the body has to be one of the endpoint that `use` names', ['400'], 'saveRecipe'],
   ['a time limits only a decision about all items', ['400'], 'decideBulkItems'],
-  ['a cursor of this very list', ['400'], 'listBulks listBulkItems listRequests'],
+  ['a cursor of this very list', ['400'], 'listBulks listBulkItems listRequests listOpenAIFiles'],
   [
     'a plan has its own length, and there has to be a prompt or a plan',
     ['400'],

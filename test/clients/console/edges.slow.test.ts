@@ -104,7 +104,7 @@ describeInBrowser('the console at its edges', () => {
       await expect.poll(() => log.getByText(/credits/).count()).toBe(count);
     };
     for (const count of [1, 2, 3]) await send(`${'a long question\n'.repeat(12)}${count}`, count);
-    expect(await page.evaluate(fromEnd)).toBeLessThan(60);
+    await expect.poll(() => page.evaluate(fromEnd)).toBeLessThan(60);
     await page.getByRole('button', { name: 'To the end' }).waitFor({ state: 'detached' });
     await page.evaluate('scrollTo(0, 0)');
     await page.getByRole('button', { name: 'To the end' }).click();
