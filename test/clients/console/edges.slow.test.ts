@@ -90,6 +90,8 @@ describeInBrowser('the console at its edges', () => {
     const released = new Promise<void>((resolve) => (sendPrices = resolve));
     await page.route('**/pricing*', (route) => released.then(() => route.continue()));
     await page.getByRole('link', { name: 'Chat' }).click();
+    // The first page may have read the prices before they were held.
+    await page.reload();
     await page.getByRole('heading', { name: 'Chat', level: 1 }).waitFor();
     const model = page.getByLabel('Model');
     expect(await model.isEnabled()).toBe(false);
