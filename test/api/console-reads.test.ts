@@ -123,6 +123,9 @@ describe('the timeline of a job', () => {
         ['reserve', 'submit', 'wait', 'store', 'charge', 'webhook'].map((name) => `${name} done`),
       ),
     );
+    // A quick provider notifies before its acceptance is recorded.
+    const early = `UPDATE provider_notification SET received_at = received_at - interval '1 hour' WHERE job_id = $1`;
+    await gateway.database.query(early, [jobId]);
     const { steps, ...data } = await readTimeline(jobId);
     expect(data).toMatchObject({ jobId, request: { prompt: 'a timed tree' } });
     const providerRequestId = expect.stringMatching(/\w{8}/);
