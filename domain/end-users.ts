@@ -24,8 +24,8 @@ const patterns = [
 ];
 
 /**
- * Schema of an end user. `*` is excluded, because it names the limits of all others, and `.` and `..`,
- * because HTTP clients remove them from a path.
+ * Schema of an end user. `*` names the limits of all others, and HTTP clients remove `.` and `..` from a path. These
+ * are rejected.
  */
 export const endUserSchema = z
   .string()

@@ -15,7 +15,7 @@ import { forEachIsolated, type IsolationReport } from '../platform/background.ts
 import type { Config } from '../platform/config.ts';
 import { withCorrelation, type Logger } from '../platform/logger.ts';
 import { callTemporal } from '../platform/temporal.ts';
-import { readWorkflow } from './workflow-state.ts';
+import { readWorkflow, type WorkflowState } from './workflow-state.ts';
 
 /** Workflow of an execution, with the options that describe it to operators. */
 type ExecutionStart = Pick<
@@ -83,7 +83,7 @@ interface KeptKind<Row extends DueExecution> {
   /** Name of the executions in log lines. */
   subject: string;
   listDue: () => Promise<readonly Row[]>;
-  onRunning: (row: Row) => Promise<unknown>;
+  onRunning: (row: Row, workflow: WorkflowState) => Promise<unknown>;
   /** Handles a workflow that Temporal does not find, until the grace period has passed. */
   onMissing: (row: Row) => Promise<unknown>;
   /** Handles a workflow that has ended without the execution, or was missing for the grace period. */
@@ -106,8 +106,9 @@ export async function sweepExecutions<Row extends DueExecution>(
   { subject, listDue, onRunning, onMissing, onEnded }: KeptKind<Row>,
 ): Promise<IsolationReport> {
   const check = async (row: Row): Promise<unknown> => {
-    const { state } = await readWorkflow(client, row.id);
-    if (state === 'running') return onRunning(row);
+    const workflow = await readWorkflow(client, row.id);
+    const { state } = workflow;
+    if (state === 'running') return onRunning(row, workflow);
     const isInGrace = state === 'missing' && (row.missingForMs ?? 0) < graceMs;
     return isInGrace ? onMissing(row) : onEnded(row);
   };

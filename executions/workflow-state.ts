@@ -5,6 +5,7 @@ import {
   type WorkflowExecutionDescription,
 } from '@temporalio/client';
 import type { ProtoFailure } from '@temporalio/common';
+import { optionalTsToDate } from '@temporalio/common/lib/time.js';
 import { z } from 'zod';
 import { callTemporal } from '../platform/temporal.ts';
 import { findFailingTask } from './failing-workflows.ts';
@@ -17,6 +18,9 @@ export const workflowState = z.object({
   }),
   status: z.string().nullable().meta({
     description: 'Workflow execution status of Temporal, e.g. `TERMINATED`; null if unknown.',
+  }),
+  resetAt: z.iso.datetime().nullable().meta({
+    description: 'Time of the last reset of the workflow; null if it was never reset.',
   }),
   retries: z
     .array(
@@ -34,6 +38,9 @@ export const workflowState = z.object({
 });
 export type WorkflowState = z.infer<typeof workflowState>;
 
+const toTime = (timestamp: Parameters<typeof optionalTsToDate>[0]): string | null =>
+  optionalTsToDate(timestamp)?.toISOString() ?? null;
+
 /** Returns the state of the workflow of an execution. @throws ServiceError if Temporal cannot be reached */
 export async function readWorkflow(client: Client, id: string): Promise<WorkflowState> {
   try {
@@ -46,10 +53,16 @@ export async function readWorkflow(client: Client, id: string): Promise<Workflow
       failures: task.failures,
       lastError: await readMessage(client, task.failure),
     };
-    return { state: isRunning ? 'running' : 'closed', status: status.name, retries, failingTask };
+    return {
+      state: isRunning ? 'running' : 'closed',
+      status: status.name,
+      resetAt: toTime(raw.workflowExtendedInfo?.lastResetTime),
+      retries,
+      failingTask,
+    };
   } catch (error) {
     if (error instanceof WorkflowNotFoundError) {
-      return { state: 'missing', status: null, retries: [], failingTask: null };
+      return { state: 'missing', status: null, resetAt: null, retries: [], failingTask: null };
     }
     throw error;
   }

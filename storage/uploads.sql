@@ -1,7 +1,7 @@
 -- Adds the maximum size of an upload to the used bytes of its organization. Returns false, and adds nothing, if the
 -- quota of the organization, or that of the end user whose browser token uploads, has no room for it. The
--- row of the organization is locked before the uploads of the end user are summed up, because a statement does not
--- see rows that others commit while it waits.
+-- row of the organization is locked first, so that the sum of the end user's uploads includes those that were
+-- created while this function waited.
 CREATE FUNCTION take_upload_room(owner text, bytes bigint, quota bigint, of_end_user text, end_user_quota bigint)
 RETURNS boolean LANGUAGE plpgsql AS $$
 BEGIN
@@ -14,8 +14,8 @@ BEGIN
   RETURN FOUND;
 END $$;
 
--- Keeps the total size of an organization's uploads up to date: these triggers apply every change of a size
--- after take_upload_room, including deletion.
+-- Keeps the total size of an organization's uploads up to date. take_upload_room counts a new upload; these
+-- triggers count every later change of its size, and its deletion.
 CREATE OR REPLACE FUNCTION upload_recount() RETURNS trigger LANGUAGE plpgsql AS $$
 BEGIN
   UPDATE organization SET upload_bytes = upload_bytes - OLD.counted_bytes

@@ -97,8 +97,9 @@ export async function sweepReservations(deps: ReservationSweepDeps): Promise<Res
           FROM reservation r LEFT JOIN job j ON j.id = r.id
           WHERE r.state = 'reserved' AND (r.kind = 'studio' OR j.id IS NOT NULL) AND r.expires_at < clock_timestamp()
           ORDER BY random() LIMIT 100`),
-      onRunning: async (entry) => {
-        if (entry.isDecided) await checkIfReset(deps, entry);
+      onRunning: async (entry, { resetAt }) => {
+        if (entry.isDecided && wasReset(config, entry, resetAt))
+          await requestCheck(client, entry.id);
         const isOverdue = (entry.overdueMs ?? 0) > config.OUTCOME_WAIT_MS;
         if (isOverdue && isOutOfTime(config, entry))
           return count('released', terminate(deps, entry));
@@ -116,21 +117,15 @@ export async function sweepReservations(deps: ReservationSweepDeps): Promise<Res
 }
 
 /**
- * Makes a workflow that was reset since the last check read the row of its job: it may wait for a
- * decision that the row has, and that the reset left out.
+ * Returns whether a workflow was reset since about the last check. It may wait for a decision that the row of its job has, and
+ * that the reset left out, so it must read the row.
  */
-async function checkIfReset(
-  { client, config }: ReservationSweepDeps,
-  { id, lateMs }: DueReservation,
-): Promise<void> {
-  const { raw } = await callTemporal(client, () =>
-    client.workflow.getHandle(jobWorkflowId(id)).describe(),
-  );
-  const { lastResetTime } = raw.workflowExtendedInfo ?? {};
-  const recentMs = lateMs + 2 * config.RESERVATION_TTL_MS;
-  if (lastResetTime && Number(lastResetTime.seconds) * 1000 > Date.now() - recentMs)
-    await requestCheck(client, id);
-}
+const wasReset = (
+  { RESERVATION_TTL_MS }: ReservationSweepDeps['config'],
+  { lateMs }: DueReservation,
+  resetAt: string | null,
+): boolean =>
+  resetAt !== null && Date.now() - Date.parse(resetAt) < lateMs + 2 * RESERVATION_TTL_MS;
 
 async function terminate(deps: ReservationSweepDeps, entry: DueReservation): Promise<void> {
   await callTemporal(deps.client, () =>

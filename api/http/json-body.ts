@@ -127,11 +127,17 @@ class JsonMeter {
   }
 }
 
+/** Place in a text; both numbers begin at 1. */
+interface TextPlace {
+  line: number;
+  column: number;
+}
+
 /**
  * Returns the line and column of the first syntax error, both counted from 1. V8 names no position for an unexpected
  * token, which is the most frequent error.
  */
-function findJsonError(text: string): { line: number; column: number } {
+function findJsonError(text: string): TextPlace {
   const errors: ParseError[] = [];
   parseJson(text, errors, { disallowComments: true });
   const lines = text.slice(0, errors[0]?.offset).split('\n');
@@ -258,7 +264,9 @@ export function parseJsonLine(
   exactFields: ReadonlySet<string>,
 ): Record<string, unknown> {
   new JsonMeter().count(line);
-  return checkStorable(parseObject(decodeUtf8(line), exactFields));
+  return checkStorable(
+    parseObject(decodeUtf8(line), exactFields, ({ column }) => `column ${column}`),
+  );
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true });
@@ -271,14 +279,18 @@ function decodeUtf8(bytes: Buffer): string {
   }
 }
 
-function parseObject(text: string, exactFields?: ReadonlySet<string>): Record<string, unknown> {
+/** `formatPlace` formats the place of a syntax error for its message. */
+function parseObject(
+  text: string,
+  exactFields?: ReadonlySet<string>,
+  formatPlace = ({ line, column }: TextPlace): string => `line ${line}, column ${column}`,
+): Record<string, unknown> {
   let value: unknown;
   try {
     value = exactFields?.size ? parseExact(text, exactFields) : JSON.parse(text);
   } catch {
     if (text.length > oneStepBytesMax) throw invalidBodyError('must be JSON');
-    const { line, column } = findJsonError(text);
-    throw invalidBodyError(`must be JSON; the error is in line ${line}, column ${column}`);
+    throw invalidBodyError(`must be JSON; the error is in ${formatPlace(findJsonError(text))}`);
   }
   if (!isRecord(value)) throw invalidBodyError('must be a JSON object');
   return value;

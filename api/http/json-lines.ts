@@ -107,8 +107,7 @@ function parseLine(bytes: Buffer | null, line: number): JsonLine {
   } catch (error) {
     if (!(error instanceof GatewayError)) throw error;
     const details = (error.details ?? []).map((detail) =>
-      // The line of a syntax error is that of the parsed text, which is one line.
-      detail.path === '(body)' ? { path, message: detail.message.replace(' line 1,', '') } : detail,
+      detail.path === '(body)' ? { path, message: detail.message } : detail,
     );
     return { line, error: invalidFieldsError(error.code, details) };
   }

@@ -24,7 +24,8 @@ export const idempotencyHeader = z.object({
 /** Schema of the header that names the end user, for requests and for the OpenAPI documents. */
 export const endUserHeader = z.object({
   'X-End-User': endUserSchema.optional().meta({
-    description: 'The same as `endUser` of the body, in UTF-8.',
+    description:
+      'End user of the request, as in the field `endUser` of the body. The encoding is UTF-8.',
     example: 'customer-7',
   }),
 });

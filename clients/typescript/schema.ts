@@ -7479,7 +7479,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };
@@ -7529,7 +7529,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };
@@ -7577,7 +7577,7 @@ export interface operations {
     chatEstimate: {
         parameters: {
             header?: {
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };
@@ -7610,7 +7610,7 @@ export interface operations {
     chatCompletionsEstimate: {
         parameters: {
             header?: {
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };
@@ -7660,7 +7660,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };
@@ -7761,7 +7761,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
@@ -7801,7 +7801,7 @@ export interface operations {
     imageGenerateEstimate: {
         parameters: {
             header?: {
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };
@@ -7830,7 +7830,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
@@ -7872,7 +7872,7 @@ export interface operations {
     imageEditEstimate: {
         parameters: {
             header?: {
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };
@@ -7903,7 +7903,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
@@ -7943,7 +7943,7 @@ export interface operations {
     imageUpscaleEstimate: {
         parameters: {
             header?: {
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };
@@ -7972,7 +7972,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
@@ -8011,7 +8011,7 @@ export interface operations {
     imageRemoveBackgroundEstimate: {
         parameters: {
             header?: {
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };
@@ -8039,7 +8039,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
@@ -8082,7 +8082,7 @@ export interface operations {
     imageBatchEstimate: {
         parameters: {
             header?: {
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };
@@ -8114,7 +8114,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
@@ -8155,7 +8155,7 @@ export interface operations {
     videoGenerateEstimate: {
         parameters: {
             header?: {
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };
@@ -8185,7 +8185,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
@@ -8224,7 +8224,7 @@ export interface operations {
     videoUpscaleEstimate: {
         parameters: {
             header?: {
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };
@@ -8252,7 +8252,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
@@ -8291,7 +8291,7 @@ export interface operations {
     videoRemoveBackgroundEstimate: {
         parameters: {
             header?: {
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };
@@ -8319,7 +8319,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
@@ -8362,7 +8362,7 @@ export interface operations {
     videoMergeEstimate: {
         parameters: {
             header?: {
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };
@@ -8394,7 +8394,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
@@ -8435,7 +8435,7 @@ export interface operations {
     voiceoverGenerateEstimate: {
         parameters: {
             header?: {
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };
@@ -8465,7 +8465,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
@@ -8514,7 +8514,7 @@ export interface operations {
     dialogueGenerateEstimate: {
         parameters: {
             header?: {
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };
@@ -8552,7 +8552,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
@@ -8592,7 +8592,7 @@ export interface operations {
     musicPlanEstimate: {
         parameters: {
             header?: {
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };
@@ -8621,7 +8621,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
@@ -8661,7 +8661,7 @@ export interface operations {
     musicGenerateEstimate: {
         parameters: {
             header?: {
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };
@@ -8690,7 +8690,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
@@ -8730,7 +8730,7 @@ export interface operations {
     sfxGenerateEstimate: {
         parameters: {
             header?: {
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };
@@ -8759,7 +8759,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
@@ -8827,7 +8827,7 @@ export interface operations {
     audioTranscribeEstimate: {
         parameters: {
             header?: {
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };
@@ -8884,7 +8884,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
@@ -8941,7 +8941,7 @@ export interface operations {
     pipelineEstimate: {
         parameters: {
             header?: {
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };
@@ -8987,7 +8987,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
@@ -9432,7 +9432,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };
@@ -9609,7 +9609,7 @@ export interface operations {
     estimateBulk: {
         parameters: {
             header?: {
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };
@@ -10158,7 +10158,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };
@@ -10246,7 +10246,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };
@@ -10276,7 +10276,7 @@ export interface operations {
     estimateEmbeddings: {
         parameters: {
             header?: {
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };
@@ -10308,7 +10308,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
@@ -10340,7 +10340,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
@@ -10385,7 +10385,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
@@ -10417,7 +10417,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
@@ -10471,7 +10471,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
                 /** @description `wait=n`: waits at most n seconds for the job. `respond-async`: does not wait. */
                 Prefer?: string;
@@ -10656,7 +10656,7 @@ export interface operations {
             header?: {
                 /** @description Makes retries safe: a second request with the same key and body returns the result of the first. A request with the same key and a different body is rejected. */
                 "Idempotency-Key"?: string;
-                /** @description The same as `endUser` of the body, in UTF-8. */
+                /** @description End user of the request, as in the field `endUser` of the body. The encoding is UTF-8. */
                 "X-End-User"?: string;
             };
         };

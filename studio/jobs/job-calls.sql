@@ -4,7 +4,7 @@ CREATE VIEW job_call AS
 SELECT c.*,
   (SELECT s->>'id' FROM jsonb_array_elements(j.steps) AS s
     WHERE c.call_index - (s->'calls'->>0)::integer BETWEEN 0 AND (s->'calls'->>1)::integer - 1) AS step,
-  -- A notification may arrive before the acceptance is recorded, and counts from then on.
+  -- A notification may arrive before the acceptance of its call is recorded. Its time is then that of the acceptance.
   (SELECT CASE WHEN min(n.received_at) < c.accepted_at THEN c.accepted_at ELSE min(n.received_at) END
     FROM provider_notification n
     WHERE n.job_id = c.job_id AND n.call_index = c.call_index) AS notified_at,

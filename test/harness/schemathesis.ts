@@ -13,10 +13,9 @@ import { endpoints } from '../../api/endpoints/index.ts';
 const run = promisify(execFile);
 
 /**
- * Sends newline-delimited JSON, which Schemathesis does not know: the value in one line. Skips cases that differ little
- * from others, which would be more than half of all requests: for each field all wrong types but the first (`null`
- * is no type of its own), values next to a limit, of which the limit itself is sent, and all unknown methods of a path
- * but the first.
+ * Program that Schemathesis loads. Its serializer sends newline-delimited JSON, which Schemathesis does not know. Its filter
+ * skips more than half of all cases: of each field, it sends the first value of a wrong type; of a limit, the limit itself and
+ * the first value beyond it, not the value before it; of each path, the first unknown method.
  */
 const hooks = `import json
 import re

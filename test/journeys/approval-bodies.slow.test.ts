@@ -112,10 +112,15 @@ describe('a changed body', () => {
       await uploadFile(gateway, new Uint8Array(short)),
       await uploadFile(gateway, await recordTone(90)),
     ];
-    const words = { id: 'words', use: 'audio/transcribe', approve: true, body: { fileId } };
-    const job = await startWaiting([words]);
+    const transcript = {
+      id: 'transcript',
+      use: 'audio/transcribe',
+      approve: true,
+      body: { fileId },
+    };
+    const job = await startWaiting([transcript]);
     const decideWords = (body: object) =>
-      decide(job.jobId, { decision: 'approve', body }, { step: 'words' });
+      decide(job.jobId, { decision: 'approve', body }, { step: 'transcript' });
     const answer = await decideWords({ fileId: long.fileId });
     expect(answer, JSON.stringify(answer.body)).toMatchObject({
       status: 400,

@@ -157,6 +157,7 @@ function formatWorkflow(
   const known = workflow ?? {
     state: 'unreachable',
     status: null,
+    resetAt: null,
     retries: [],
     failingTask: null,
   };

@@ -771,6 +771,8 @@ export interface components {
                 state: "running" | "closed" | "missing" | "unreachable";
                 /** @description Workflow execution status of Temporal, e.g. `TERMINATED`; null if unknown. */
                 status: string | null;
+                /** @description Time of the last reset of the workflow; null if it was never reset. */
+                resetAt: string | null;
                 /** @description Activities that have failed and that Temporal retries. */
                 retries: {
                     /** @description Activity type, e.g. `store`. */
@@ -986,6 +988,8 @@ export interface components {
                 state: "running" | "closed" | "missing";
                 /** @description Workflow execution status of Temporal, e.g. `TERMINATED`; null if unknown. */
                 status: string | null;
+                /** @description Time of the last reset of the workflow; null if it was never reset. */
+                resetAt: string | null;
                 /** @description Activities that have failed and that Temporal retries. */
                 retries: {
                     /** @description Activity type, e.g. `store`. */
@@ -1048,6 +1052,8 @@ export interface components {
                 state: "running" | "closed" | "missing";
                 /** @description Workflow execution status of Temporal, e.g. `TERMINATED`; null if unknown. */
                 status: string | null;
+                /** @description Time of the last reset of the workflow; null if it was never reset. */
+                resetAt: string | null;
                 /** @description Activities that have failed and that Temporal retries. */
                 retries: {
                     /** @description Activity type, e.g. `store`. */
