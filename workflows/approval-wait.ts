@@ -1,6 +1,7 @@
 /**
  * Waits for decisions about the steps of a pipeline. A decision is an Update, whose validator rejects
- * it before it enters the history unless its step waits and is not decided.
+ * it before it enters the history unless its step waits and is not decided. The row of the job has the
+ * last word, because it may know a decision from before a reset of the workflow.
  */
 import {
   condition,
@@ -27,8 +28,8 @@ import { startDeliveries } from './webhook-delivery.ts';
 interface Wait {
   isOver: boolean;
   decision: Decision | null;
-  /** True once the end of the wait is in the row of the job. */
-  isRecorded: boolean;
+  /** End of the wait, once it is in the row of the job. */
+  recorded: ApprovalEnd | null;
 }
 
 /** Waits of a job, by step id. */
@@ -43,7 +44,13 @@ export function listenToDecisions(): Waits {
       // Another decision of the same workflow task may have been accepted since the validation.
       const wait = findWait(waits, decision);
       wait.decision = decision;
-      await condition(() => wait.isRecorded);
+      await condition(() => wait.recorded !== null);
+      if (wait.recorded?.hash === decision.hash) return;
+      const isDecided = wait.recorded?.hash !== null;
+      throw createFailure(
+        isDecided ? 'ALREADY_DECIDED' : 'NOT_AWAITING',
+        `the row of the job has another end: ${wait.recorded?.kind}`,
+      );
     },
     { validator: (decision) => void findWait(waits, decision) },
   );
@@ -55,7 +62,8 @@ function findWait(waits: Waits, { stepId, hash }: Decision): Wait {
   const wait = waits.get(stepId);
   if (wait?.decision?.hash === hash) throw createFailure('SAME_DECISION', 'it was made before');
   if (wait?.decision) throw createFailure('ALREADY_DECIDED', 'another decision was made before');
-  if (!wait || wait.isOver) throw createFailure('NOT_AWAITING', `${stepId} does not wait`);
+  if (!wait || wait.isOver || wait.recorded)
+    throw createFailure('NOT_AWAITING', `${stepId} does not wait`);
   return wait;
 }
 
@@ -84,6 +92,9 @@ export async function awaitApproval(
       activities.recordApproval(event),
     );
   };
+  // A decision may arrive as soon as the row says that the step waits, before the activity has ended.
+  const wait: Wait = { isOver: false, decision: null, recorded: null };
+  job.waits.set(step.id, wait);
   // A signal that arrives from here on makes the workflow read the row once more.
   let { checkRequests } = job.signals;
   let {
@@ -92,9 +103,8 @@ export async function awaitApproval(
     webhookIds = webhookId ? [webhookId] : [],
     jobUrl,
   } = await record({ kind: 'begin', outputs });
+  wait.recorded = end;
   if (!end) {
-    const wait: Wait = { isOver: false, decision: null, isRecorded: false };
-    job.waits.set(step.id, wait);
     informBulk(job);
     await startDeliveries(plan, webhookIds);
     while (!end) {
@@ -107,9 +117,8 @@ export async function awaitApproval(
         own ? { kind: 'end', end: own, body } : { kind: 'begin', outputs },
       );
       end = recorded.end ?? own;
+      wait.recorded = end;
     }
-    wait.isOver = true;
-    wait.isRecorded = true;
     informBulk(job);
   }
   throwIfCanceledOrOverdue(untimed);
@@ -161,7 +170,7 @@ function throwIfUnapproved({ kind, reason }: ApprovalEnd): void {
 function informBulk({ plan: { jobId, inBulk }, waits }: RunningJob & { waits: Waits }): void {
   const { parent } = workflowInfo();
   if (!inBulk || !parent) return;
-  const awaits = [...waits.values()].some(({ isRecorded }) => !isRecorded);
+  const awaits = [...waits.values()].some(({ recorded }) => !recorded);
   const bulk = getExternalWorkflowHandle(parent.workflowId);
   // A bulk job that does not run reads the rows when it is started again.
   void bulk.signal(itemWaits, { jobId, awaits }).catch(() => {});

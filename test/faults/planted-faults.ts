@@ -1079,6 +1079,20 @@ const pipelines: Fault[] = [
     tests: ['test/workflows/pipelines.slow.test.ts'],
   },
   {
+    name: 'a decision is confirmed although the row of the job has another one',
+    file: 'workflows/approval-wait.ts',
+    original: 'if (wait.recorded?.hash === decision.hash) return;',
+    planted: "if (wait.recorded?.hash !== '') return;",
+    tests: ['test/workflows/pipelines.slow.test.ts'],
+  },
+  {
+    name: 'a decision is refused until the workflow knows that its wait is recorded',
+    file: 'workflows/approval-wait.ts',
+    original: 'job.waits.set(step.id, wait);',
+    planted: 'setTimeout(() => job.waits.set(step.id, wait), 5000);',
+    tests: [approvalJourneys],
+  },
+  {
     name: 'a changed body of a step may cost more than is reserved for it',
     file: 'studio/requests/decisions.ts',
     original: 'if (!isPriceHigher && sumMost(step) <= sumMost(reserved)) return;',

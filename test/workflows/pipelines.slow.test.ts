@@ -288,6 +288,23 @@ describe('a step that waits for an approval', () => {
     },
   );
 
+  it('keeps the decision that is in the row, and refuses the one that arrives', async () => {
+    const { hash: _, ...other } = approve;
+    const end = { ...other, hash: 'b', changed: null };
+    const job = await startWaiting(weekMs, {
+      recordApproval: async ({ change }) => ({
+        end: change.kind === 'begin' ? null : end,
+        webhookIds: [],
+        jobUrl: '',
+      }),
+    });
+    const answer = await job
+      .decide({ ...approve, kind: 'reject' })
+      .catch((error: unknown) => error);
+    expect(answer).toMatchObject({ cause: { type: 'ALREADY_DECIDED' } });
+    expect((await job.end()).outcome).toMatchObject({ chargedMicro: 166_000_000 });
+  });
+
   it('is canceled with its job, and a decision comes too late', async () => {
     const job = await startWaiting(weekMs);
     await job.untilWaiting();

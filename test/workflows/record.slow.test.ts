@@ -276,7 +276,10 @@ describe.concurrent('each end of a bulk job', () => {
     if (steps) {
       await until(async () => (await read()).counts.awaiting === count);
       const decision = { items: 'all', ...approval };
-      await gateway.call(`${path}/${bulkId}/decisions`, { body: decision, key });
+      const { data } = (
+        await gateway.call<Body>(`${path}/${bulkId}/decisions`, { body: decision, key })
+      ).body;
+      expect(data).toMatchObject({ decided: count, remaining: 0 });
     }
     if (name === 'completed-resumed') {
       await until(async () => (await read()).status === 'paused');
