@@ -135,7 +135,7 @@ describe('the stored bytes of an organization', () => {
       pipeline(Readable.from(cut()), response).catch(() => {});
     });
     const path = '/api/v1/studio/image/upscale/estimate';
-    await gateway.call(path, { key, body: { imageUrl, service: 'service_b' } });
+    await gateway.send(path, { key, body: { imageUrl, service: 'service_b' } });
     expect(sentBytes).toBeGreaterThan(0);
     expect(sentBytes).toBeLessThan(size / 1.5);
   });
