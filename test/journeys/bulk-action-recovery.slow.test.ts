@@ -89,7 +89,7 @@ describe('a bulk action', () => {
       const id = await start({ action: 'refund', filter, perSecond: 1 });
       await until(async () => (await read(id)).done >= 1);
       if (how === 'in Temporal') await gateway.getWorkflow(id).cancel();
-      else await gateway.admin(`/bulk-actions/${id}/cancel`, {});
+      else await gateway.operate(`/bulk-actions/${id}/cancel`, {});
       const ended = await untilEnded(id);
       expect(ended.status).toBe('canceled');
       expect(ended.waiting).toBeGreaterThan(0);

@@ -127,8 +127,9 @@ describe('the stored bytes of an organization', () => {
     const large = Buffer.concat([picture, Buffer.alloc(size - picture.length)]);
     let sentBytes = 0;
     function* cut(): Generator<Buffer> {
-      for (; sentBytes < size; sentBytes += 100_000) {
-        yield large.subarray(sentBytes, sentBytes + 100_000);
+      for (let at = 0; at < size; at += 100_000) {
+        yield large.subarray(at, at + 100_000);
+        sentBytes += 100_000;
       }
     }
     const imageUrl = gateway.media.serve('/large.png', (response) => {
