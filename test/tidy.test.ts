@@ -139,6 +139,12 @@ it.each([...providerDefinitions.keys()])(
   },
 );
 
+it('no test ignores the response of a call, and then waits for what did not begin', () => {
+  const ignored = /(?:[;{})]|\belse)\s*(?:\/\/[^\n]*\s*)*await gateway\.(?:call|admin)[<(]/;
+  const ofTests = code.filter((file) => file.startsWith('test/') && file !== 'test/tidy.test.ts');
+  expect(ofTests.filter((file) => ignored.test(read(file)))).toEqual([]);
+});
+
 it('docs/errors.md has a row for every code, with its status', () => {
   const text = read('docs/errors.md');
   for (const [code_, { status }] of Object.entries(errorTable)) {

@@ -367,7 +367,6 @@ describe('while Postgres is unreachable', () => {
       await sleep(3000);
       expect(await readState(task)).toBe('accepted');
     },
-    60_000,
   );
 
   it('a check of a running call still reports that it is running', async () => {

@@ -94,7 +94,7 @@ describe('GET /studio/jobs/events', () => {
   it('ends when the key is revoked, and when events may have been missed', async () => {
     const second = await gateway.newKey();
     const [first, revoked] = await Promise.all([follow(gateway.caller), follow(second)]);
-    await gateway.call(`/api/v1/api-keys/${second.keyId}`, { method: 'DELETE' });
+    await gateway.send(`/api/v1/api-keys/${second.keyId}`, { method: 'DELETE' });
     await until(() => revoked.state.ended);
     expect(first.state.ended).toBe(false);
     const jobId = await start(gateway.caller, { prompt: '[[slow:600s]] a followed tree' });

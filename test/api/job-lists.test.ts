@@ -148,7 +148,7 @@ describe('operators', () => {
   });
 
   it('find organizations by a part of their name', async () => {
-    await gateway.admin('/organizations', { name: 'Größe 100% & Co' });
+    await gateway.operate('/organizations', { name: 'Größe 100% & Co' });
     const findNames = async (name: string) =>
       (await listAsOperator('/organizations', { name })).data.map((each) => each.name);
     expect(await findNames('GRÖSSE')).toEqual([]);

@@ -123,11 +123,13 @@ describe('/images/generations', () => {
       },
     });
     const headers = { prefer: 'wait=0' };
-    const response = patient.images.generate({ prompt: '[[slow:800ms]] a pier' }, { headers });
+    const response = patient.images.generate({ prompt: '[[slow:900s]] a pier' }, { headers });
     const failure = await catchFailure(response, APIError);
     expect(failure).toMatchObject({ status: 409, code: 'JOB_NOT_DONE' });
     expect(sent).toBe(1);
     const [job] = await listJobs();
+    await gateway.untilAccepted(job?.id ?? '');
+    await gateway.sandbox.clearFaults();
     await gateway.untilDone(job?.id ?? '', clients.caller.key);
     await expectOneJob('imageGenerate');
   });

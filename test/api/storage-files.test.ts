@@ -137,13 +137,13 @@ describe('an upload URL', () => {
     const caller = await gateway.newCaller({ credits: 1 });
     const signed = await sign(caller);
     const { organizationId } = caller;
-    await gateway.admin(`/organizations/${organizationId}/suspend`, {});
+    await gateway.operate(`/organizations/${organizationId}/suspend`, {});
     const answer = await putFile(signed, png);
     expect([answer.status, await answer.json()]).toMatchObject([
       403,
       { error: 'ORGANIZATION_SUSPENDED' },
     ]);
-    await gateway.admin(`/organizations/${organizationId}/activate`, {});
+    await gateway.operate(`/organizations/${organizationId}/activate`, {});
     expect((await putFile(signed, png)).status).toBe(200);
   });
 

@@ -122,6 +122,6 @@ describe('chat text kept for an idempotent replay', () => {
     expect(isDone).toBe(false);
     await expectKept(caller, 'two');
     await readUntil(Infinity);
-    await expect.poll(() => readReplayStatus(caller, 'long', long), { timeout: 30_000 }).toBe(409);
+    await expect.poll(() => readReplayStatus(caller, 'long', long)).toBe(409);
   });
 });

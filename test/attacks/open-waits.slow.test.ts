@@ -27,7 +27,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   const cancel = { key: busy.key, body: { items: 'all' } };
-  await gateway.call(`/api/v1/studio/bulk/${bulkId}/cancel`, cancel);
+  await gateway.send(`/api/v1/studio/bulk/${bulkId}/cancel`, cancel);
   for (const { organizationId, key } of [busy, other]) {
     for (const { id, status } of await gateway.database.jobs(organizationId)) {
       if (status !== 'open') continue;
@@ -73,14 +73,15 @@ async function open(path: string, key: string, signal: AbortSignal): Promise<Ope
   return { status: response.status, retryAfter, text: () => text, ended };
 }
 
-async function measureSlowestUsage(): Promise<number> {
-  let slowest = 0;
-  for (let round = 0; round < 20; round += 1) {
+/** Returns the median time of 21 reads, milliseconds: each of them may have waited for other test files. */
+async function measureUsage(): Promise<number> {
+  const tookMs: number[] = [];
+  while (tookMs.length < 21) {
     const startedAt = performance.now();
     expect((await gateway.call('/api/v1/usage', { key: other.key })).status).toBe(200);
-    slowest = Math.max(slowest, performance.now() - startedAt);
+    tookMs.push(performance.now() - startedAt);
   }
-  return slowest;
+  return tookMs.toSorted((one, next) => one - next)[10] ?? NaN;
 }
 
 describe('open waits', () => {
@@ -130,7 +131,7 @@ describe('open waits', () => {
   });
 
   it("of all keys of one organization do not slow another organization's requests", async () => {
-    const usualMs = await measureSlowestUsage();
+    const usualMs = await measureUsage();
     const isStream = ({ responses }: RequestedEndpoint): boolean =>
       Object.values(responses).some(({ type }) => type === 'text/event-stream');
     const isLongPoll = ({ request: { query } }: RequestedEndpoint): boolean =>
@@ -157,9 +158,9 @@ describe('open waits', () => {
     // 503 if the event loop is late.
     const rejected = () => withStatus(429, 503).length;
     // The long polls have no response yet.
-    await expect.poll(rejected, { timeout: 60_000 }).toBeGreaterThanOrEqual(220);
+    await expect.poll(rejected).toBeGreaterThanOrEqual(220);
     expect(withStatus(429)).not.toEqual([]);
-    expect(await measureSlowestUsage()).toBeLessThan(5 * usualMs + 100);
+    expect(await measureUsage()).toBeLessThan(10 * usualMs + 200);
     // Each stream has received the open job or bulk job.
     const hasSubject = ({ text }: Opened) => text().includes(jobId) || text().includes(bulkId);
     await expect.poll(() => withStatus(200).every(hasSubject)).toBe(true);
@@ -172,7 +173,7 @@ describe('open waits', () => {
     ['expires', 'expires_at'],
   ])('end when their key %s', async (_what, column) => {
     const { key, keyId } = await gateway.newKey({}, other.key);
-    const stream = await open(`jobs/${otherJobId}/events`, key, AbortSignal.timeout(10_000));
+    const stream = await open(`jobs/${otherJobId}/events`, key, AbortSignal.timeout(60_000));
     const end = `UPDATE api_key SET ${column} = now() WHERE id = $1`;
     await gateway.database.query(end, [keyId]);
     expect(await stream.ended).toBe(true);
@@ -181,8 +182,8 @@ describe('open waits', () => {
 
   it('end when their organization is suspended', async () => {
     const { organizationId, key } = await gateway.newCaller({ credits: 0 });
-    const stream = await open('jobs/events', key, AbortSignal.timeout(10_000));
-    await gateway.admin(`/organizations/${organizationId}/suspend`, {});
+    const stream = await open('jobs/events', key, AbortSignal.timeout(60_000));
+    await gateway.operate(`/organizations/${organizationId}/suspend`, {});
     expect(await stream.ended).toBe(true);
   });
 });

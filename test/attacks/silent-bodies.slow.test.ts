@@ -22,11 +22,9 @@ const megabyte = 1024 * 1024;
 
 const gateway = useGateway({ settled: 'last' });
 let other: TestCaller;
-let usualMs: number;
 beforeAll(async () => {
   other = await gateway.newCaller({ credits: 1000 });
   await measureOther();
-  usualMs = await measureOther();
 });
 
 /** Runs a chat and a job of the other organization; returns the time they took together. */
@@ -89,7 +87,8 @@ describe('silent clients', () => {
       ),
     ];
     await sleep(500);
-    expect(await measureOther()).toBeLessThan(10 * usualMs + 500);
+    // Less than the silent clients still have: a request that waited for them would take longer.
+    expect(await measureOther()).toBeLessThan(4400);
     expect(new Set(await Promise.all(silent.map(({ status }) => status)))).toEqual(new Set([408]));
   });
 
@@ -165,6 +164,7 @@ describe('silent clients', () => {
 
 describe('wide bodies', () => {
   it('with ten keys of one organization do not delay another organization', async () => {
+    const usualMs = await measureOther();
     const text = Buffer.from(`{"messages":[${'1,'.repeat(megabyte / 2)}1]}`);
     const wide = (await makeTenKeys()).flatMap((headers) =>
       Array.from({ length: 4 }, () => {
@@ -189,6 +189,7 @@ describe('the request bytes of an organization', () => {
     const callers = await Promise.all(
       Array.from({ length: 4 }, () => gateway.newCaller({ credits: 0 })),
     );
+    const usualMs = await measureOther();
     const sent = callers.flatMap((caller) => Array.from({ length: 3 }, () => send(caller)));
     await sleep(1500);
     expect(await measureOther()).toBeLessThan(20 * usualMs + 2000);
@@ -196,7 +197,7 @@ describe('the request bytes of an organization', () => {
     for (const { client } of sent) client.destroy();
     expect(statuses.filter((status) => ![408, 429, 503, 'cut'].includes(status))).toEqual([]);
     expect(statuses).toContain(503);
-    expect(await measureOther()).toBeLessThan(10 * usualMs + 500);
+    expect(await measureOther()).toBeLessThan(20 * usualMs + 2000);
   });
 
   it('beyond half of what the process may hold are rejected with 429 for all its keys together', async () => {

@@ -83,7 +83,7 @@ beforeAll(async () => {
   );
   owned.share = shared.body.data.shareId;
   const saved = { use: 'image/generate', body: { prompt: 'a saved tree' } };
-  await gateway.call(`/api/v1/studio/recipes/${owned.recipe}`, { method: 'PUT', body: saved });
+  await gateway.send(`/api/v1/studio/recipes/${owned.recipe}`, { method: 'PUT', body: saved });
 
   const suspended = await gateway.newCaller({ credits: 1 });
   await admin(`/organizations/${suspended.organizationId}/suspend`, {});

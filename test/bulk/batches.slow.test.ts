@@ -189,8 +189,8 @@ it('numbers in tools reach the provider with their digits, from a bulk job and f
   const item = `{"use":"chat/completions","body":${withTool}}`;
   const headers = { 'content-type': 'application/x-ndjson' };
   const { key } = clients.caller;
-  await gateway.call<Body>(path, { key, body: `{"items":[${item}]}` });
-  await gateway.call<Body>(path, { key, headers, body: item });
+  await gateway.send(path, { key, body: `{"items":[${item}]}` });
+  await gateway.send(path, { key, headers, body: item });
   await untilEnded(batch.id);
   const texts = await until(async () => {
     const found = await gateway.sandbox.chatTexts('exact digits');
@@ -439,7 +439,7 @@ describe('files', () => {
     );
     expect(rows).toEqual([]);
     // A retry that fails again has no further answers.
-    await gateway.call(`${path}/${id}/retry`, { method: 'POST', key: clients.caller.key });
+    await gateway.send(`${path}/${id}/retry`, { method: 'POST', key: clients.caller.key });
     expect(await untilEnded(id)).toMatchObject({
       output_file_id: null,
       error_file_id: batch.error_file_id,
@@ -483,7 +483,7 @@ describe('files', () => {
       body: { prompt: 'a tree', imageUrls: id },
     });
     expect(asPicture).toMatchObject({ status: 400, body: { details: [{ path: 'imageUrls.0' }] } });
-    await gateway.call(`/api/v1/storage/files/${id}`, { key, method: 'DELETE' });
+    await gateway.send(`/api/v1/storage/files/${id}`, { key, method: 'DELETE' });
     expect(await read()).toBe(before);
     const picture = await uploadFile(
       gateway,

@@ -194,7 +194,7 @@ describe('items that await an approval', () => {
       stopReason: 'INSUFFICIENT_CREDITS',
       counts: { awaiting: 1, waiting: 1 },
     });
-    await gateway.admin(`/organizations/${organizationId}/grants`, { id: 'more', credits: 15 });
+    await gateway.operate(`/organizations/${organizationId}/grants`, { id: 'more', credits: 15 });
     await untilAwaiting(bulkId, 2, key);
     const answer = await decide(bulkId, { items: 'all', ...approve }, key);
     expect(answer.body.data, JSON.stringify(answer.body)).toMatchObject({ decided: 2 });

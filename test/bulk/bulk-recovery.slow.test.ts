@@ -136,7 +136,7 @@ describe('the workflow of a bulk job', () => {
     expect(overview.body.data.bulks.paused).toBeGreaterThan(0);
     const unknown = await gateway.admin<Body>(`/bulks/bulk_${'0'.repeat(32)}`);
     expect([unknown.status, unknown.body.error]).toEqual([404, 'BULK_NOT_FOUND']);
-    await gateway.call(`${path}/${bulkId}/cancel`, { method: 'POST', key });
+    await gateway.send(`${path}/${bulkId}/cancel`, { method: 'POST', key });
     await untilDone(bulkId, key);
   });
 
@@ -154,7 +154,7 @@ describe('the workflow of a bulk job', () => {
   });
 
   it('that an operator cancels cancels the waiting items', async () => {
-    await gateway.sandbox.inject({ match: 'operated lamp', faults: 'slow:1s', times: 6 });
+    await gateway.sandbox.inject({ match: 'operated lamp', faults: 'slow:900s', times: 6 });
     const bulkId = await accept({ items: pictures(6, 'operated lamp'), concurrency: 1 });
     await until(async () => (await read(bulkId)).counts.running === 1);
     await untilHolds(async () => {
@@ -163,6 +163,8 @@ describe('the workflow of a bulk job', () => {
       expect(reasons).toContain(`it is an item of ${bulkId}`);
     });
     await gateway.getWorkflow(bulkId).cancel();
+    await until(async () => (await read(bulkId)).counts.canceled === 5);
+    await gateway.sandbox.clearFaults();
     const ended = await untilDone(bulkId);
     expect(ended).toMatchObject({ status: 'canceled', counts: { waiting: 0, running: 0 } });
   });
@@ -245,7 +247,7 @@ it('a bulk job cancels its running jobs if requested', async () => {
   await gateway.sandbox.inject({ match: 'ended lamp', faults: 'slow:60s', times: 6 });
   const bulkId = await accept({ items: pictures(6, 'ended lamp'), concurrency: 2 });
   await until(async () => (await gateway.sandbox.submits({ match: 'ended lamp' })).length === 2);
-  await post(bulkId, 'cancel', { items: 'all' });
+  await gateway.send(`${path}/${bulkId}/cancel`, { body: { items: 'all' } });
   expect((await untilDone(bulkId)).counts).toMatchObject({ canceled: 6, completed: 0 });
 });
 
@@ -277,11 +279,12 @@ it('an exhausted window pauses a bulk job until it ends', async () => {
 
 it('a suspended organization stops its bulk job within one item', async () => {
   const caller = await gateway.newCaller();
-  await gateway.sandbox.inject({ match: 'halted lamp', faults: 'slow:500ms', times: 9 });
+  await gateway.sandbox.inject({ match: 'halted lamp', faults: 'slow:900s', times: 9 });
   const bulkId = await accept({ items: pictures(9, 'halted lamp'), concurrency: 1 }, caller.key);
   await until(async () => (await read(bulkId, caller.key)).counts.running === 1);
   const suspend = `UPDATE organization SET status = $2 WHERE id = $1`;
   await gateway.database.query(suspend, [caller.organizationId, 'suspended']);
+  await gateway.sandbox.clearFaults();
   await untilHolds(async () => {
     const [bulk] = await gateway.database.query(
       `SELECT stop_reason, completed FROM bulk WHERE id = $1 AND completed_at IS NOT NULL`,
@@ -355,7 +358,7 @@ it('webhooks report that a bulk job pauses and ends', async () => {
     caller.key,
   );
   await until(async () => (await read(bulkId, caller.key)).status === 'paused');
-  await gateway.admin(`/organizations/${caller.organizationId}/grants`, { credits: 50, id: 'g' });
+  await gateway.operate(`/organizations/${caller.organizationId}/grants`, { credits: 50, id: 'g' });
   await untilDone(bulkId, caller.key);
   const received = () => gateway.receiver.received('/bulk').map(({ body }) => body.type);
   await untilHolds(() =>
@@ -377,10 +380,10 @@ it('an organization has a maximum number of open bulk jobs', async () => {
   expect([rejected.status, rejected.body.error]).toEqual([429, 'BULK_LIMIT_REACHED']);
   const { data } = (await gateway.call<{ data: BulkResource[] }>(path, { key: caller.key })).body;
   for (const { cancelUrl } of data)
-    await gateway.call(new URL(cancelUrl).pathname, { method: 'POST', key: caller.key });
+    await gateway.send(new URL(cancelUrl).pathname, { method: 'POST', key: caller.key });
   await accept(open, caller.key);
   await gateway.sandbox.clearFaults();
-  await gateway.admin(`/organizations/${caller.organizationId}/grants`, { credits: 50, id: 'g' });
+  await gateway.operate(`/organizations/${caller.organizationId}/grants`, { credits: 50, id: 'g' });
   await untilHolds(async () => {
     const bulks = await gateway.call<{ data: BulkResource[] }>(path, { key: caller.key });
     expect(bulks.body.data.filter(({ done }) => !done)).toEqual([]);

@@ -194,13 +194,15 @@ it('a bulk job whose key was rotated pauses at the budget that both keys share',
     stopReason: 'KEY_LIMIT_EXCEEDED',
     counts: { completed: 1, waiting: 1 },
   });
-  await post(`/${bulkId}/cancel`);
+  await gateway.send(`${path}/${bulkId}/cancel`, { method: 'POST' });
   await untilBulk(bulkId, ({ done }) => done);
 });
 
 describe('a number that is lowered below what is used', () => {
   it('of a bulk job stops starts, and no count', async () => {
-    const items = ['3s', '60s', '60s', '60s', '60s'].map((time) => art(`[[slow:${time}]] a lamp`));
+    const items = ['10s', '900s', '900s', '900s', '900s'].map((time) =>
+      art(`[[slow:${time}]] a lamp`),
+    );
     const { bulkId } = await accept({ items, concurrency: 4 });
     await untilBulk(bulkId, ({ counts }) => counts.running === 4);
     expect((await post(`/${bulkId}/resume`, { concurrency: 1 })).status).toBe(200);
@@ -209,7 +211,7 @@ describe('a number that is lowered below what is used', () => {
     const lowered = { maxCredits: 0.1, maxFailedPercent: 0 };
     expect((await post(`/${bulkId}/resume`, lowered)).status).toBe(200);
     expect(await read(bulkId)).toMatchObject({ credits: { maxCredits: 0.1 } });
-    await post(`/${bulkId}/cancel`, { items: 'all' });
+    await gateway.send(`${path}/${bulkId}/cancel`, { body: { items: 'all' } });
     await untilBulk(bulkId, ({ done }) => done);
   });
 

@@ -117,7 +117,7 @@ describe('an item', () => {
     expect((await readItems(bulkId))[1]).toMatchObject({ error: { code: 'JOB_LOST' } });
     expect(await gateway.sandbox.submits({ match: 'a restored lamp' })).toEqual([]);
     // The caller may start it once more.
-    await gateway.call(`${path}/${bulkId}/retry`, { method: 'POST' });
+    await gateway.send(`${path}/${bulkId}/retry`, { method: 'POST' });
     expect((await untilDone(bulkId)).counts).toMatchObject({ completed: 3, failed: 0 });
     expect(await gateway.sandbox.submits({ match: 'a restored lamp' })).toHaveLength(1);
   });

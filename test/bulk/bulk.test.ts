@@ -212,7 +212,7 @@ describe('a bulk job', () => {
       `UPDATE bulk_item SET job_id = $2 WHERE bulk_id = $1 AND index = 5 AND state = 'waiting'`,
       [bulkId, jobId],
     );
-    await gateway.admin(`/organizations/${caller.organizationId}/grants`, {
+    await gateway.operate(`/organizations/${caller.organizationId}/grants`, {
       credits: 100,
       id: 'more',
     });
@@ -283,10 +283,11 @@ describe('a bulk job', () => {
   });
 
   it('stops when its key is revoked', async () => {
-    await gateway.sandbox.inject({ match: 'revoked lamp', faults: 'slow:500ms', times: 50 });
+    await gateway.sandbox.inject({ match: 'revoked lamp', faults: 'slow:900s', times: 50 });
     const { key, keyId } = await gateway.newKey();
     const { bulkId } = await accept({ items: pictures(10, 'revoked lamp'), concurrency: 1 }, key);
-    await gateway.call(`/api/v1/api-keys/${keyId}`, { method: 'DELETE' });
+    await gateway.send(`/api/v1/api-keys/${keyId}`, { method: 'DELETE' });
+    await gateway.sandbox.clearFaults();
     const ended = await untilDone(bulkId);
     expect(ended).toMatchObject({ status: 'stopped', stopReason: 'KEY_REVOKED' });
     expect(ended.counts.completed).toBeLessThan(4);

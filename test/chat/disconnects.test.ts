@@ -59,7 +59,7 @@ const newCaller = () => gateway.newCaller({ credits: 100 });
 describe('a caller that disconnects before the first token of a stream', () => {
   it('is charged for the input that the provider counted', async () => {
     const caller = await newCaller();
-    const content = `[[counted-input:5000]] [[slow-chunks:5s]] ${'word '.repeat(2000)}`;
+    const content = `[[counted-input:5000]] [[slow-chunks:60s]] ${'word '.repeat(2000)}`;
     const text = await disconnect(caller, { content, model: 'claude-sonnet-5' });
     expect(text).not.toContain('delta');
     expect(await untilSettled(gateway, caller)).toMatchObject({
@@ -74,7 +74,7 @@ describe('a caller that disconnects before the first token of a stream', () => {
 
   it('is charged for the gateway’s count of the input if the provider reported none', async () => {
     const caller = await newCaller();
-    await disconnect(caller, { content: '[[slow-chunks:5s]] tell me' });
+    await disconnect(caller, { content: '[[slow-chunks:60s]] tell me' });
     const row = await untilSettled(gateway, caller);
     expect(row).toMatchObject({ state: 'charged', output_tokens: 0, counted_by: 'gateway' });
     expect(row.charged).toBe(row.input_tokens * 250);
@@ -87,7 +87,7 @@ describe('a caller that disconnects before the provider responds', () => {
     async (model) => {
       const caller = await newCaller();
       // 20 streams of 99,000 tokens, left after 0.6 s, once cost nothing.
-      await disconnect(caller, { content: `[[slow:5s]] ${'word '.repeat(20_000)}`, model });
+      await disconnect(caller, { content: `[[slow:60s]] ${'word '.repeat(20_000)}`, model });
       const row = await untilSettled(gateway, caller);
       expect(row).toMatchObject({
         state: 'charged',
@@ -104,13 +104,18 @@ describe('a caller that disconnects before the provider responds', () => {
 it('a caller that disconnects before its request is sent to the provider is charged nothing', async () => {
   const caller = await newCaller();
   const calls = await chatCalls();
+  const waiting = `SELECT FROM pg_stat_activity
+    WHERE datname = current_database() AND query LIKE '%ledger_apply%' AND wait_event_type = 'Lock'`;
   // The reservation waits for the lock of the account.
   await gateway.api.services.pool.transaction(async (transaction) => {
     await transaction.query(
       command`SELECT FROM account WHERE organization_id = ${caller.organizationId} FOR UPDATE`,
     );
-    const leaving = AbortSignal.timeout(500);
-    await expect(send(caller, { content: 'hello', stream: false }, leaving)).rejects.toThrow();
+    const leaving = new AbortController();
+    const sent = send(caller, { content: 'hello', stream: false }, leaving.signal);
+    await expect.poll(() => gateway.database.query(waiting)).toHaveLength(1);
+    leaving.abort();
+    await expect(sent).rejects.toThrow();
     // Meanwhile the API notices that the caller closed the connection.
     await sleep(300);
   });

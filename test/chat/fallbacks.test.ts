@@ -124,7 +124,6 @@ describe('no other model is called', () => {
       expect(after.calls - before.calls).toBe(chat?.state === 'charged' ? 0 : 1);
       if (chat?.state === 'released') expect(after.usd).toBeGreaterThan(before.usd);
     },
-    20_000,
   );
 
   it('after the first token of a stream', async () => {

@@ -107,7 +107,7 @@ describe('an Idempotency-Key can be used again', () => {
     expect((await chat(caller, makeBody('a', { max_tokens: 0 }), 'k')).status).toBe(400);
     const poor = await gateway.newCaller({ credits: 0 });
     expect((await chat(poor, makeBody('a'), 'k')).status).toBe(402);
-    await gateway.admin(`/organizations/${poor.organizationId}/grants`, {
+    await gateway.operate(`/organizations/${poor.organizationId}/grants`, {
       id: 'more',
       credits: 100,
     });

@@ -72,7 +72,7 @@ it('a chat is charged what it delivered and what it tells, whatever a second cli
       } else if (action === 4) {
         const started = await gateway.call('/api/v1/studio/image/generate', {
           key,
-          body: { prompt: '[[slow:20s]] parked', numImages: 4, async: true },
+          body: { prompt: '[[slow:900s]] parked', numImages: 4, async: true },
         });
         if (started.status === 202) jobs.push(started.body.data.jobId);
       } else await Promise.all(jobs.splice(0).map((id) => gateway.cancel(id, key)));
@@ -120,7 +120,7 @@ it('a chat is charged what it delivered and what it tells, whatever a second cli
 it('a killed process loses at most the tokens since the last checkpoint of each stream', async () => {
   const { child, port } = await gateway.spawn('api', {
     API_PORT: '0',
-    CHAT_RESERVATION_TTL_MS: '6000',
+    CHAT_RESERVATION_TTL_MS: '12000',
   });
   const base = `http://127.0.0.1:${port}`;
   const caller = await gateway.newCaller({ credits: 100 });
@@ -138,7 +138,7 @@ it('a killed process loses at most the tokens since the last checkpoint of each 
   await until(async () => (await readChats(gateway, leaver))[0]?.checkpoint_micro);
   const streams = await Promise.all(
     Array.from({ length: 6 }, () =>
-      openChat(base, { caller, content: '[[words:200]] [[slow-chunks:50ms]] count' }),
+      openChat(base, { caller, content: '[[words:600]] [[slow-chunks:50ms]] count' }),
     ),
   );
   const waiting = postChat(gateway, silent, { base, body }).catch(() => null);
@@ -149,11 +149,11 @@ it('a killed process loses at most the tokens since the last checkpoint of each 
     }),
   );
   // A stream has its first checkpoint one second after its first token.
-  await expect.poll(() => delivered, { timeout: 10_000 }).toBeGreaterThan(6 * 25);
+  await expect.poll(() => delivered).toBeGreaterThan(6 * 25);
   await until(async () =>
     (await readChats(gateway, caller)).every((row) => row.checkpoint_micro > 0),
   );
-  expect(delivered).toBeLessThan(6 * 100);
+  expect(delivered).toBeLessThan(6 * 500);
   child.kill('SIGKILL');
   await once(child, 'exit');
   await Promise.all([reading, waiting]);
@@ -164,13 +164,10 @@ it('a killed process loses at most the tokens since the last checkpoint of each 
   expect(await sweep()).toBe(0);
   let swept = 0;
   await expect
-    .poll(
-      async () => {
-        for (const chats of await Promise.all([sweep(), sweep()])) swept += chats;
-        return swept;
-      },
-      { timeout: 15_000 },
-    )
+    .poll(async () => {
+      for (const chats of await Promise.all([sweep(), sweep()])) swept += chats;
+      return swept;
+    })
     .toBe(8);
   expect(await untilSettled(gateway, silent)).toMatchObject({ state: 'released', charged: 0 });
   const abandoned = await untilSettled(gateway, leaver);

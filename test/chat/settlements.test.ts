@@ -25,16 +25,17 @@ it.each([false, true])(
   'a response leaves without a price if its settlement is not confirmed within some seconds (stream: %s)',
   async (stream) => {
     const caller = await gateway.newCaller({ credits: 10 });
-    const body = { model: 'gpt-4o', messages: say('hello [[slow:1s]]'), stream };
+    const body = { model: 'gpt-4o', messages: say(`hello ${stream} [[slow:900s]]`), stream };
     const headers = { 'idempotency-key': `no-price-${stream}` };
     const post = () => postChat(gateway, caller, { body, headers });
     const posted = post();
-    await expect.poll(() => readChats(gateway, caller)).toHaveLength(1);
+    await expect.poll(() => gateway.sandbox.chatRequests(`hello ${stream} `)).toHaveLength(1);
     let text = '';
     await gateway.api.services.pool.transaction(async (transaction) => {
       await transaction.query(
         command`SELECT FROM account WHERE organization_id = ${caller.organizationId} FOR UPDATE`,
       );
+      await gateway.sandbox.clearFaults();
       text = await (await posted).text();
       expect(text).toContain('"creditsConsumed":null');
       expect(text.includes('[DONE]')).toBe(stream);

@@ -80,7 +80,7 @@ describe('a job', () => {
   });
 
   it('reports its states until it is done', async () => {
-    const film = await client.submit('video/generate', { prompt: '[[slow:1s]] waves' });
+    const film = await client.submit('video/generate', { prompt: '[[slow:3s]] waves' });
     const { got, error } = await collect(client.events(film));
     expect(error).toBeNull();
     expect(got.length).toBeGreaterThan(1);
@@ -139,8 +139,8 @@ describe('a job', () => {
   });
 
   it('that takes longer than the timeout of one request is awaited', async () => {
-    const hasty = newClient({ timeoutMs: 3000, retries: 0 });
-    const { images } = await hasty.run('image/generate', { prompt: '[[slow:5s]] a slow tree' });
+    const hasty = newClient({ timeoutMs: 8000, retries: 0 });
+    const { images } = await hasty.run('image/generate', { prompt: '[[slow:10s]] a slow tree' });
     expect(images).toHaveLength(1);
   });
 
@@ -234,11 +234,13 @@ describe('a bulk job', () => {
   });
 
   it('yields a result while other items run', async () => {
-    const late = { ...lamp('late'), body: { prompt: '[[slow:4s]] a late lamp' } };
+    const late = { ...lamp('late'), body: { prompt: '[[slow:900s]] a late lamp' } };
     const results = client.bulk.run([late, lamp('early')]);
     const { value } = await results.next();
     const { data } = await client.api.GET('/api/v1/studio/bulk');
     expect([value, data?.data[0]]).toMatchObject([{ id: 'early' }, { done: false }]);
+    await until(async () => (await gateway.sandbox.submits({ match: 'a late lamp' }))[0]);
+    await gateway.sandbox.clearFaults();
     expect(await collect(results)).toMatchObject({ got: [{ id: 'late' }], error: null });
   });
 

@@ -61,7 +61,7 @@ describeInBrowser('a web page with browser tokens', () => {
     await draw('a pier');
     expect(problems).toEqual([]);
     expect(await listTokens()).toHaveLength(1);
-    await gateway.call(tokensOf('customer-7'), { method: 'DELETE' });
+    await gateway.send(tokensOf('customer-7'), { method: 'DELETE' });
     await draw('a harbour');
     expect(await listTokens()).toHaveLength(1);
     const jobs = await gateway.call<{ data: { prompt: string }[] }>(
@@ -76,7 +76,7 @@ describeInBrowser('a web page with browser tokens', () => {
 
   it('says that the credits of the end user are used up', async () => {
     const limit = { limit: { credits: 0, per: 'month' } };
-    await gateway.call('/api/v1/end-users/customer-7', { method: 'PUT', body: limit });
+    await gateway.send('/api/v1/end-users/customer-7', { method: 'PUT', body: limit });
     const { page } = await visit(origin);
     await page.getByLabel('A picture of').fill('a bridge');
     await page.getByRole('button', { name: 'Draw' }).click();
@@ -110,7 +110,7 @@ it('createBrowserClient fetches one token for requests at the same time, and ren
   await until(async () => (await list()) && fetched === 2);
   await Promise.all([list(), list()]);
   expect(fetched).toBe(2);
-  await gateway.call(tokensOf('ann'), { method: 'DELETE' });
+  await gateway.send(tokensOf('ann'), { method: 'DELETE' });
   await expect(list()).rejects.toThrow('signed out');
   await list();
   expect(fetched).toBe(4);

@@ -84,6 +84,10 @@ export interface TestGateway extends RunningGateway {
   call: <Body = StudioBody>(path: string, options?: CallOptions) => Promise<Answer<Body>>;
   /** Calls an endpoint of operators; a body has an actor and a reason unless it names others. */
   admin: <Body = StudioBody>(path: string, body?: object, method?: string) => Promise<Answer<Body>>;
+  /** Calls an endpoint for its effect: another status than 2xx fails, because what follows would wait in vain. */
+  send: (path: string, options?: CallOptions) => Promise<void>;
+  /** The same for an endpoint of operators. */
+  operate: (path: string, body?: object, method?: string) => Promise<void>;
   /** Creates an organization with credits, by default 100, and a key. */
   newCaller: (options?: CallerOptions) => Promise<TestCaller>;
   /** Creates another key of the user of a key, by default of the caller. */
@@ -94,8 +98,8 @@ export interface TestGateway extends RunningGateway {
   untilAccepted: (jobId: string) => Promise<AcceptedSubmit>;
   /** Polls a job until it has ended. */
   untilDone: (jobId: string, key?: string) => Promise<Answer>;
-  /** Cancels a job. */
-  cancel: (jobId: string, key?: string) => Promise<Answer>;
+  /** Cancels an open job. */
+  cancel: (jobId: string, key?: string) => Promise<void>;
   getWorkflow: (jobId: string) => WorkflowHandle;
   /** Returns the events in the history of a job’s workflow. */
   events: (jobId: string) => Promise<NonNullable<History['events']>>;
@@ -164,17 +168,26 @@ async function withCallers(parts: RunningGateway, credits = 10_000): Promise<Tes
     return { status: answer.status, headers: answer.headers, body: json };
   }
 
+  const admin: TestGateway['admin'] = (path, body, method) =>
+    call(`/api/admin/v1${path}`, {
+      key: config.ADMIN_API_KEY,
+      ...(method && { method }),
+      ...(body && { body: { ...operatorAction, ...body } }),
+    });
+  async function succeed(path: string, answering: Promise<Answer>): Promise<void> {
+    const { status, body } = await answering;
+    expect(Math.floor(status / 100), `${path}: ${status} ${JSON.stringify(body)}`).toBe(2);
+  }
+  const send: TestGateway['send'] = (path, options) => succeed(path, call(path, options));
+
   return {
     ...parts,
     receiver: parts.receiver.below(`/${caller.organizationId}`),
     caller,
     call,
-    admin: (path, body, method) =>
-      call(`/api/admin/v1${path}`, {
-        key: config.ADMIN_API_KEY,
-        ...(method && { method }),
-        ...(body && { body: { ...operatorAction, ...body } }),
-      }),
+    admin,
+    send,
+    operate: (path, ...action) => succeed(path, admin(path, ...action)),
     newCaller,
     async newKey(body = {}, key = caller.key) {
       const response = await call<TestCaller>('/api/v1/api-keys', {
@@ -198,7 +211,7 @@ async function withCallers(parts: RunningGateway, credits = 10_000): Promise<Tes
       }
     },
     cancel: (jobId, key = caller.key) =>
-      call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST', key }),
+      send(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST', key }),
     getWorkflow,
     async events(jobId) {
       return (await getWorkflow(jobId).fetchHistory()).events ?? [];

@@ -94,7 +94,7 @@ describe('a browser token', () => {
     }
     const rich = await gateway.newCaller();
     const limit = { limit: { credits: 0.5, per: 'month' } };
-    await gateway.call(`/api/v1/api-keys/${rich.keyId}/limit`, {
+    await gateway.send(`/api/v1/api-keys/${rich.keyId}/limit`, {
       method: 'PUT',
       key: rich.key,
       body: limit,
@@ -108,7 +108,7 @@ describe('a browser token', () => {
       status: 402,
       body: { error: 'KEY_LIMIT_EXCEEDED' },
     });
-    await gateway.call('/api/v1/end-users/kim', { method: 'PUT', body: limit });
+    await gateway.send('/api/v1/end-users/kim', { method: 'PUT', body: limit });
     const { token: ofKim } = await newToken('kim');
     // The limit of the end user is its own.
     expect(await act(ofKim, image, { prompt })).toMatchObject({

@@ -50,7 +50,7 @@ it('a session represents its key, does not contain it, and is hidden from script
   expect(who.headers.get('x-ratelimit-limit')).not.toBeNull();
   // Signing in again ends this session.
   const headers = { cookie: readCookies(begun) };
-  await gateway.call('/api/v1/session', { method: 'POST', key: caller.key, headers });
+  await gateway.send('/api/v1/session', { method: 'POST', key: caller.key, headers });
   expect((await send(headers.cookie, '/api/v1/key')).status).toBe(401);
 });
 
@@ -137,10 +137,10 @@ it('a session is listed with the keys of its user, and can be ended from the lis
   expect((await list()).body.sessions).toEqual([]);
   // A session also ends when its key is replaced.
   const brief = await gateway.newKey({}, key);
-  await gateway.call('/api/v1/session', { method: 'POST', key: brief.key });
+  await gateway.send('/api/v1/session', { method: 'POST', key: brief.key });
   expect((await list()).body.sessions).toMatchObject([{ keyId: brief.keyId }]);
   const rotation = { key, body: { overlapSeconds: 0 } };
-  await gateway.call(`/api/v1/api-keys/${brief.keyId}/rotate`, rotation);
+  await gateway.send(`/api/v1/api-keys/${brief.keyId}/rotate`, rotation);
   expect((await list()).body.sessions).toEqual([]);
   const users = await gateway.admin(`/organizations/${organizationId}/users`);
   expect(users.body).toMatchObject({ data: [{ keys: 2 }] });
@@ -196,7 +196,7 @@ it('a session ends with its key', async () => {
   const { key, keyId, cookie } = await newSession();
   const readSession = async (sent: string) => (await send(sent, '/api/v1/session')).body['session'];
   expect(await readSession(cookie)).toMatchObject({ expiresAt: expect.any(String) });
-  await gateway.call(`/api/v1/api-keys/${keyId}`, { method: 'DELETE', key });
+  await gateway.send(`/api/v1/api-keys/${keyId}`, { method: 'DELETE', key });
   expect((await send(cookie, '/api/v1/key')).status).toBe(401);
   for (const each of [cookie, '']) expect(await readSession(each)).toBeNull();
 });
@@ -226,7 +226,7 @@ it('a session starts once from a sign-in link, and not from an expired link', as
   }
   expect((await use()).status).toBe(400);
   const revokedLink = await makeLink();
-  await gateway.call(`/api/v1/api-keys/${keyId}`, { method: 'DELETE', key });
+  await gateway.send(`/api/v1/api-keys/${keyId}`, { method: 'DELETE', key });
   expect((await use(revokedLink)).status).toBe(404);
 });
 

@@ -202,7 +202,7 @@ describe('a file of the caller that a waiting step takes', () => {
     ];
     const body = { prompt: 'a lamp', imageUrls: [deleted.fileId] };
     const job = await startWaiting([{ id: 'film', use: 'image/edit', approve: true, body }]);
-    await gateway.call(`/api/v1/storage/files/${deleted.fileId}`, { method: 'DELETE' });
+    await gateway.send(`/api/v1/storage/files/${deleted.fileId}`, { method: 'DELETE' });
     const answer = await decide(job.jobId, { decision: 'approve' });
     expect(answer, JSON.stringify(answer.body)).toMatchObject({
       status: 410,
@@ -225,7 +225,7 @@ describe('a file of the caller that a waiting step takes', () => {
     });
     const { jobId } = resumed.body.data;
     await until(async () => (await read(jobId)).phase === 'awaiting_approval');
-    await gateway.call(`/api/v1/studio/jobs/${first.jobId}/media`, { method: 'DELETE' });
+    await gateway.send(`/api/v1/studio/jobs/${first.jobId}/media`, { method: 'DELETE' });
     const answer = await decide(jobId, { decision: 'approve' });
     expect(answer, JSON.stringify(answer.body)).toMatchObject({
       status: 410,

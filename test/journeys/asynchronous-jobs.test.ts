@@ -42,14 +42,15 @@ describe.concurrent('an asynchronous job', () => {
     });
     expect(done.body.credits).toMatchObject({ used: 3.9, cost: 3.9 });
     expect(await gateway.sandbox.submits({ jobId })).toHaveLength(1);
-    expect(await gateway.cancel(jobId)).toMatchObject({
+    const cancelPath = `/api/v1/studio/jobs/${jobId}/cancel`;
+    expect(await gateway.call(cancelPath, { method: 'POST' })).toMatchObject({
       status: 409,
       body: { error: 'JOB_ALREADY_DONE' },
     });
   });
 
   it('shows its phase and its reserved credits, streams its states, and ends a long poll', async () => {
-    const jobId = await gateway.startImage({ prompt: '[[slow:5s]] a slow harbour' });
+    const jobId = await gateway.startImage({ prompt: '[[slow:10s]] a slow harbour' });
     const events = fetch(`${gateway.url}/api/v1/studio/jobs/${jobId}/events`, {
       headers: { authorization: `Bearer ${gateway.caller.key}` },
     });
@@ -93,7 +94,7 @@ describe.concurrent('an asynchronous job', () => {
       method: 'POST',
       signal: abort.signal,
       headers: { authorization: `Bearer ${caller.key}`, 'content-type': 'application/json' },
-      body: JSON.stringify({ prompt: '[[slow:1s]] a harbour nobody waits for' }),
+      body: JSON.stringify({ prompt: '[[slow:10s]] a harbour nobody waits for' }),
     });
     await untilHolds(async () =>
       expect(await sandbox.submits({ match: 'nobody waits for' })).toHaveLength(1),
@@ -109,7 +110,7 @@ describe.concurrent('an asynchronous job', () => {
   it('that is canceled is stopped at the provider and released', async () => {
     const jobId = await gateway.startImage({ prompt: '[[slow:60s]] a harbour not wanted' });
     await gateway.untilAccepted(jobId);
-    expect((await gateway.cancel(jobId)).status).toBeOneOf([200, 202]);
+    await gateway.cancel(jobId);
     const done = await gateway.untilDone(jobId);
     expect(done.body.data).toMatchObject({
       status: 'canceled',

@@ -19,7 +19,7 @@ describe('a bulk action', () => {
   it('refunds what is charged, once', async () => {
     const { caller, jobIds, filter } = await startJobs(2, 'a blurred heron');
     await finish(jobIds, caller);
-    await gateway.admin(`/jobs/${jobIds[0]}/refunds`, { id: 'a-part', credits: 0.9 });
+    await gateway.operate(`/jobs/${jobIds[0]}/refunds`, { id: 'a-part', credits: 0.9 });
     expect((await send({ action: 'refund', filter })).body.data).toMatchObject({
       jobs: 2,
       credits: 6.9,
@@ -89,7 +89,7 @@ describe('a bulk action', () => {
       const id = await start({ action: 'refund', filter, perSecond: 1 });
       await until(async () => (await read(id)).done >= 1);
       if (how === 'in Temporal') await gateway.getWorkflow(id).cancel();
-      else await gateway.admin(`/bulk-actions/${id}/cancel`, {});
+      else await gateway.operate(`/bulk-actions/${id}/cancel`, {});
       const ended = await untilEnded(id);
       expect(ended.status).toBe('canceled');
       expect(ended.waiting).toBeGreaterThan(0);

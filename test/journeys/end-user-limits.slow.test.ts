@@ -171,7 +171,7 @@ describe('a limit of an end user', () => {
     const caller = await gateway.newCaller({ credits: 100 });
     const url = gateway.receiver.at('/end-user');
     const settings = { method: 'PUT', key: caller.key, body: { url } };
-    await gateway.call('/api/v1/webhooks/notices', settings);
+    await gateway.send('/api/v1/webhooks/notices', settings);
     await set(caller, '*', { limit: { credits: 8, per: 'month' } });
     await draw(caller, 'ann');
     await sweepOnce(gateway);

@@ -114,7 +114,7 @@ describe('the end user of a request', () => {
   });
 
   it('of a rejected request is listed with it, unless the body was not read', async () => {
-    await gateway.call('/api/v1/end-users/poor', {
+    await gateway.send('/api/v1/end-users/poor', {
       method: 'PUT',
       body: { limit: { credits: 0, per: 'total' } },
     });

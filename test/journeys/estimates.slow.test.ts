@@ -371,7 +371,7 @@ describe('a chat estimate', () => {
         [caller.organizationId],
       );
     expect(await reserved()).toEqual([]);
-    await gateway.call('/api/v1/chat', { key: caller.key, body: request });
+    await gateway.send('/api/v1/chat', { key: caller.key, body: request });
     expect(await reserved()).toEqual([{ credits: data.credits }]);
   });
 

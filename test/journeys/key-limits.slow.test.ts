@@ -254,7 +254,7 @@ describe('the jobs that a key or an organization may have open', () => {
     const organization = `/organizations/${caller.organizationId}/limits`;
     expect((await gateway.admin(organization, {}, 'PUT')).status).toBe(400);
     expect((await setLimits(caller, caller.keyId, {})).status).toBe(400);
-    await gateway.admin(organization, { jobsMax: 4, rateLimit: 900 }, 'PUT');
+    await gateway.operate(organization, { jobsMax: 4, rateLimit: 900 }, 'PUT');
     const cleared = await gateway.admin(organization, { jobsMax: null }, 'PUT');
     expect(cleared.body.data).toMatchObject({ jobsMax: null, rateLimit: 900 });
     const { key, keyId } = await gateway.newKey({ jobsMax: 2 }, caller.key);
@@ -268,7 +268,7 @@ describe('the jobs that a key or an organization may have open', () => {
     ]) {
       expect(answer).toMatchObject({ status: 403, body: { error: 'FORBIDDEN' } });
     }
-    await gateway.admin(`/keys/${keyId}/limit`, { rateLimit: 1 }, 'PUT');
+    await gateway.operate(`/keys/${keyId}/limit`, { rateLimit: 1 }, 'PUT');
     const rejected = await readKey(key);
     expect(rejected.headers.get('x-ratelimit-limit')).toBe('1');
     expect(rejected).toMatchObject({

@@ -55,7 +55,7 @@ describe('a later row', () => {
     // The second item does not fit into the six-hour window.
     await untilHolds(async () => expect(await read()).toMatchObject({ status: 'paused' }));
     await prices.add(caller, { markupPercent: 900 });
-    await gateway.admin(
+    await gateway.operate(
       `/organizations/${organizationId}/window-allowance`,
       { credits: null },
       'PUT',
@@ -70,7 +70,7 @@ describe('a later row', () => {
     const caller = await gateway.newCaller();
     const { key } = caller;
     const row = await prices.add(caller);
-    const items = ['[[slow:2s]] a bay', 'a cape'].map((content) => ({
+    const items = ['[[slow:900s]] a held bay', 'a cape'].map((content) => ({
       use: 'chat',
       body: { model: 'gpt-4o', messages: [{ role: 'user', content }] },
     }));
@@ -82,6 +82,8 @@ describe('a later row', () => {
     expect((await gateway.call(`${at}/pause`, { key, method: 'POST' })).status).toBe(200);
     const later = await prices.add(caller, { markupPercent: 900 });
     expect((await gateway.call(`${at}/resume`, { key, method: 'POST' })).status).toBe(200);
+    await until(async () => (await gateway.sandbox.chatRequests('a held bay'))[0]);
+    await gateway.sandbox.clearFaults();
     await until(async () => {
       const { body } = await gateway.call<{ data: { done: boolean } }>(at, { key });
       return body.data.done;

@@ -71,7 +71,7 @@ it('a chat with fixed prices of tokens costs them, in the estimate too', async (
     { key, body: chat },
   );
   expect(estimate.body.data.items[1]).toEqual({ unit: 'output token', quantity: 50, credits: 25 });
-  await gateway.call('/api/v1/chat', { key, body: chat });
+  await gateway.send('/api/v1/chat', { key, body: chat });
   const [row] = await untilAllSettled(gateway, caller);
   expect(row?.charged).toBe(
     (row?.input_tokens ?? 0) * 10_000 + (row?.output_tokens ?? 0) * 500_000,

@@ -7,7 +7,7 @@ import { untilHolds } from '../harness/until.ts';
 
 const gateway = useGateway({ settled: 'last' });
 const slow = useGateway({
-  env: { IMAGE_DEADLINE_MS: '1500', OUTCOME_WAIT_MS: '3000' },
+  env: { IMAGE_DEADLINE_MS: '8000', OUTCOME_WAIT_MS: '8000' },
   settled: 'last',
 });
 
@@ -115,7 +115,7 @@ describe.concurrent('a job', () => {
     // It finishes before its outcome is unknown.
     [
       'is delivered and charged when it finishes all the same',
-      '[[slow:2500ms]] [[ignore-cancel]] [[no-webhook]]',
+      '[[slow:10s]] [[ignore-cancel]] [[no-webhook]]',
       undefined,
     ],
   ])('that passes its deadline %s', async (_name, markers, code) => {

@@ -196,7 +196,8 @@ describe('a recording of which the provider reports more seconds', () => {
   )('%s', async (_name, { seconds, charged, credits = 100, meanwhile = none }) => {
     const caller = await gateway.newCaller({ credits });
     const { key, organizationId } = caller;
-    const name = `[[long-recording:${seconds}]] [[slow:3s]] talk.mp3`;
+    const slow = meanwhile === none ? '' : '[[slow:8s]]';
+    const name = `[[long-recording:${seconds}]] ${slow} talk.mp3`;
     const started = await gateway.call<Body>(path, {
       key,
       body: makeForm({ file: new File([speech], name), async: 'true' }),

@@ -98,7 +98,7 @@ describe('a job', () => {
   });
 
   it('with a paused provider has no submit, and one activity for the whole pause', async () => {
-    const act = (action: string) => gateway.admin(`/providers/fal/${action}`, {});
+    const act = (action: string) => gateway.operate(`/providers/fal/${action}`, {});
     await act('pause');
     const jobId = await gateway.startImage({ prompt: 'a swift that waits' });
     await expect
@@ -212,7 +212,7 @@ describe('a provider with one free slot', () => {
 
   it('sends a hanging submit once, shown as an activity within four seconds, while other jobs use its queue', async () => {
     const first = await narrow.startImage({
-      prompt: '[[hang-submit]] [[slow:5s]] a goose in the door',
+      prompt: '[[hang-submit]] [[slow:900s]] a goose in the door',
     });
     await expect.poll(() => narrow.sandbox.submits({ jobId: first })).toHaveLength(1);
     const other = await narrow.startImage({ prompt: 'a second goose' });
@@ -229,6 +229,7 @@ describe('a provider with one free slot', () => {
       phase: '1 call(s), 3.9 credits reserved',
       calls: [{ call: 1, phase: 'submitting to fal' }],
     });
+    await gateway.sandbox.clearFaults();
     for (const jobId of [other, first]) {
       expect((await narrow.untilDone(jobId)).body.data.status).toBe('completed');
       expect(await narrow.sandbox.submits({ jobId })).toHaveLength(1);

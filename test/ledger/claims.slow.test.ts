@@ -236,10 +236,11 @@ describe('a chat with an Idempotency-Key', () => {
     const caller = await newCaller();
     const release = await holdAccount(caller);
     const first = chat(caller);
-    await expect.poll(() => readSubjects(caller)).toHaveLength(1);
+    const readSubject = async () => (await readSubjects(caller))[0];
+    const own = await until(readSubject);
     await expireClaim(caller);
     const second = chat(caller);
-    await sleep(500);
+    await expect.poll(readSubject).not.toBe(own);
     await release();
     const answers = await Promise.all([first, second]);
     expect(answers.map(({ status }) => status)).toEqual([409, 200]);

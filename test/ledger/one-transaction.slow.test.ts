@@ -37,7 +37,7 @@ describe('a job', () => {
 });
 
 it('a canceled chat is charged for what was delivered in one transaction', async () => {
-  const body = { model: 'gpt-4o', input: '[[words:500]] [[slow-chunks:20ms]]', background: true };
+  const body = { model: 'gpt-4o', input: '[[words:5000]] [[slow-chunks:20ms]]', background: true };
   const begun = await gateway.call<{ id: string }>('/api/v1/responses', { body });
   const { id } = begun.body;
   const checkpoint = 'SELECT FROM reservation WHERE id = $1 AND checkpoint_micro > 0';
@@ -50,7 +50,9 @@ it.each([
   `UPDATE reservation SET state = 'charged', charged = 0, settled_at = now() WHERE id = $1`,
   `UPDATE job SET status = 'completed', completed_at = now(), outputs = '[]' WHERE id = $1`,
 ])('the settlement guard of the tests rejects half a settlement: %s', async (half) => {
-  const jobId = await gateway.startImage({ prompt: '[[slow:2s]] a patient heron' });
+  const jobId = await gateway.startImage({ prompt: '[[slow:900s]] a patient heron' });
+  await gateway.untilAccepted(jobId);
   await expect(gateway.database.query(half, [jobId])).rejects.toThrow('not settled at once');
+  await gateway.sandbox.clearFaults();
   expect(await readEnd(jobId)).toBe('completed charged');
 });

@@ -58,7 +58,7 @@ describe('a worker', () => {
 
   it('killed between the provider’s success and the charge leaves a job that another worker charges once', async () => {
     const first = await gateway.spawn('worker');
-    const jobId = await startAccepted('[[slow:800ms]] a lighthouse in the storm');
+    const jobId = await startAccepted('[[slow:900s]] a lighthouse in the storm');
     // A charge waits for this lock, so the worker can be killed before it.
     const holder = new Client({ connectionString: gateway.database.url });
     await holder.connect();
@@ -66,6 +66,7 @@ describe('a worker', () => {
     await holder.query('SELECT 1 FROM account WHERE organization_id = $1 FOR UPDATE', [
       gateway.caller.organizationId,
     ]);
+    await gateway.sandbox.clearFaults();
     await expect
       .poll(() =>
         gateway.database.query(
@@ -88,11 +89,12 @@ describe('an API process that is killed', () => {
   it('while a caller waits leaves a job that finishes and is found by its Idempotency-Key', async () => {
     await runWorkers();
     const { child, port } = await gateway.spawn('api', { API_PORT: '0' });
-    const ask = makeKeyedRequest('[[slow:1200ms]] a lighthouse at noon');
+    const ask = makeKeyedRequest('[[slow:900s]] a lighthouse at noon');
     const request = ask(`http://127.0.0.1:${port}`);
     await expect.poll(() => gateway.sandbox.submits({ match: 'at noon' })).toHaveLength(1);
     child.kill('SIGKILL');
     await expect(request).rejects.toThrow();
+    await gateway.sandbox.clearFaults();
     const again = await ask(gateway.url);
     expect(again.status).toBe(200);
     expect(again.headers.get('idempotent-replayed')).toBe('true');

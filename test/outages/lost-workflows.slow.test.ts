@@ -31,14 +31,15 @@ it('a workflow that ends without a settlement is released after termination or t
   const timedOut = `job_${randomUUID().replaceAll('-', '')}`;
   await calls.withTemporal(async ({ workflow }) => {
     await workflow.getHandle(terminated).terminate('test');
-    const { events } = await workflow.getHandle(running).fetchHistory();
+    const { events } = await workflow.getHandle(terminated).fetchHistory();
     const started = events?.[0]?.workflowExecutionStartedEventAttributes;
     const input = Buffer.from(started?.input?.payloads?.[0]?.data ?? '').toString('utf8');
     const plan = JSON.parse(input) as JobPlan;
     await workflow.start(plan.type, {
       workflowId: timedOut,
       taskQueue: 'studio',
-      workflowExecutionTimeout: '2s',
+      // Long enough to reserve its credits on a busy machine.
+      workflowExecutionTimeout: '10s',
       args: [{ ...plan, jobId: timedOut }],
     });
   });

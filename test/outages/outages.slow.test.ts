@@ -193,11 +193,12 @@ describe('Postgres', () => {
 });
 
 it('Temporal that is down causes 503; webhooks are kept and delivered, and an API that starts meanwhile waits', async () => {
-  const running = Array.from({ length: 4 }, (_, index) => run(`[[slow:1500ms]] clock ${index}`));
+  const running = Array.from({ length: 4 }, (_, index) => run(`[[slow:900s]] clock ${index}`));
   await expect.poll(acceptedCalls).toHaveLength(4);
   // A notification of an earlier test may still be in progress.
   const jobs = (await acceptedCalls()).map(({ job_id: id }) => id);
   await stack.kill('temporal');
+  await calls.sandbox<object>('faults', undefined, 'DELETE');
   // A load balancer continues to send requests that need no Temporal.
   await expect
     .poll(() => calls.request('/readyz'))

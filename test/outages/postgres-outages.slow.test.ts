@@ -54,7 +54,7 @@ describe('a server that is read-only', () => {
     await setReadOnly(false);
     // The sessions of the gateway are still read-only: it must leave them by itself.
     const isWell = async () => (await gateway.call(path, image)).status === 200;
-    await expect.poll(isWell, { timeout: 15_000 }).toBe(true);
+    await expect.poll(isWell).toBe(true);
     expect((await gateway.call('/readyz')).status).toBe(200);
     for (const id of [jobId, soundId]) {
       expect((await gateway.untilDone(id)).body.data).toMatchObject({
@@ -63,11 +63,12 @@ describe('a server that is read-only', () => {
       });
       expect(await gateway.sandbox.submits({ jobId: id })).toHaveLength(1);
     }
-    const calls = 'SELECT provider, state FROM provider_call ORDER BY provider';
+    // A request that got 503 may have started a job, too.
+    const calls = `SELECT provider, state FROM provider_call WHERE job_id IN ('${jobId}', '${soundId}')
+      ORDER BY provider`;
     await untilHolds(async () =>
       expect(await gateway.database.query(calls)).toEqual([
         { provider: 'elevenlabs', state: 'answered' },
-        { provider: 'fal', state: 'accepted' },
         { provider: 'fal', state: 'accepted' },
       ]),
     );

@@ -91,13 +91,13 @@ describe('a database restored to an earlier time while the other keeps its state
     const ended = await start('an otter before');
     await untilState(ended, paid);
     const [left, saved, stillOpen] = await Promise.all([
-      start('[[slow:12s]] an otter left to the sweeper'),
-      start('[[slow:12s]] an otter that an operator saves'),
+      start('[[slow:20s]] an otter left to the sweeper'),
+      start('[[slow:20s]] an otter that an operator saves'),
       start('[[slow:60s]] an otter that takes its time'),
     ]);
     await Promise.all([left, saved, stillOpen].map(untilTaken));
     const bulkId = await startBulk('an otter in bulk', 6);
-    const pipeline = await startPipeline('[[slow:8s]] an otter in steps');
+    const pipeline = await startPipeline('[[slow:15s]] an otter in steps');
     await expect.poll(() => countSent('an otter in bulk'), { interval: 100 }).toBeGreaterThan(0);
     await expect.poll(() => countSent('an otter in steps'), { interval: 100 }).toBe(1);
     await stack.copyData('postgres', 'take');
@@ -157,7 +157,7 @@ describe('a database restored to an earlier time while the other keeps its state
 
   async function restoreTemporal(): Promise<void> {
     const [endedSince, stillOpen] = await Promise.all([
-      start('[[slow:12s]] a beaver that ends in between'),
+      start('[[slow:20s]] a beaver that ends in between'),
       start('[[slow:60s]] a beaver that takes its time'),
     ]);
     await Promise.all([endedSince, stillOpen].map(untilTaken));

@@ -48,14 +48,15 @@ async function startWaiting(): Promise<string> {
 
 describe('while Temporal does not respond', () => {
   it('a cancel, a decision and the operators’ actions on a job return 503 with Retry-After', async () => {
-    const jobId = await gateway.startImage({ prompt: '[[slow:60s]] a frozen lake' });
+    const jobId = await gateway.startImage({ prompt: '[[slow:900s]] a frozen lake' });
+    const cancel = () => gateway.call(`/api/v1/studio/jobs/${jobId}/cancel`, { method: 'POST' });
     const overdue = 'UPDATE reservation SET owner_missing_at = now() WHERE id = $1';
     await gateway.database.query(overdue, [jobId]);
     const decisionPath = `/api/v1/studio/jobs/${await startWaiting()}/steps/cut/decision`;
     const decide = () => gateway.call(decisionPath, { body: { decision: 'approve' } });
     setFrozen(true);
     try {
-      const ready = await Promise.race([gateway.call('/readyz'), gateway.cancel(jobId)]);
+      const ready = await Promise.race([gateway.call('/readyz'), cancel()]);
       const checks = { postgres: true, temporal: false, pollers: false };
       expect(ready).toMatchObject({ status: 200, body: { status: 'degraded', checks } });
       const explaining = gateway.admin<StudioBody<{ why: string }>>(`/jobs/${jobId}`);
@@ -64,7 +65,7 @@ describe('while Temporal does not respond', () => {
       const registering = registerSearchAttributes(connection, 'default', []);
       const registered = expect(registering).rejects.toThrow('DEADLINE_EXCEEDED');
       const answers = await Promise.all([
-        gateway.cancel(jobId),
+        cancel(),
         decide(),
         ...['cancel', 'reverify', 'resettle'].map((action) =>
           gateway.admin(`/jobs/${jobId}/${action}`, {}),
@@ -81,7 +82,7 @@ describe('while Temporal does not respond', () => {
     } finally {
       setFrozen(false);
     }
-    await expect.poll(async () => (await gateway.cancel(jobId)).status).toBe(200);
+    await expect.poll(async () => (await cancel()).status).toBe(200);
     const decided = await decide();
     expect(decided).toMatchObject({ status: 200, body: { data: { awaiting: [] } } });
   });

@@ -17,7 +17,7 @@ const server = during(() =>
 );
 
 const operation = { endpoint: 'fal-ai/nano-banana', id: 'a-request' };
-const signal = AbortSignal.timeout(20_000);
+const { signal } = new AbortController();
 function operations() {
   const variables = { FAL_KEY: 'a-key-of-fal', FAL_QUEUE_URL: server.url };
   const settings = { PROVIDER_VARIABLES: variables } as unknown as Config;

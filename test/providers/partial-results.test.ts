@@ -49,7 +49,7 @@ function storeOutputs(
     if (entry instanceof Error) throw entry;
     return entry;
   };
-  const [signal, logger] = [AbortSignal.timeout(1000), createLogger('test', 'silent')];
+  const [{ signal }, logger] = [new AbortController(), createLogger('test', 'silent')];
   const options = { artifacts: { store }, task: { ...task, ...changed }, signal, logger };
   return storeResult({ outputs, data: null }, options);
 }

@@ -178,9 +178,10 @@ it('temporal-lost.md: accepted jobs are saved, other jobs are released, and new 
     await startWaiting('a salmon to be saved'),
     await startWaiting('a salmon'),
   ];
-  const notified = await gateway.start('[[slow:5s]] a salmon with a notification');
+  const notified = await gateway.start('[[slow:900s]] a salmon with a notification');
   await gateway.untilAccepted(notified);
   await stack.kill('temporal');
+  await gateway.mendProvider();
   const notification = 'SELECT state FROM provider_notification WHERE job_id = $1';
   await expect.poll(() => stack.query(notification, [notified])).toEqual([{ state: 'received' }]);
   expect((await request('/api/v1/chat', { body: shortChat })).status).toBe(200);

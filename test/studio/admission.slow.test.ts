@@ -47,16 +47,14 @@ describe('workflow starts without a running worker', () => {
       return { key, startedAtMs: startTime.getTime() };
     };
     const [busy, other] = [await gateway.newCaller(), await gateway.newCaller()];
-    const starting = Array.from({ length: 4 }, () => start(busy));
-    await sleep(500);
-    starting.push(start(other));
+    const starting = [...Array.from({ length: 4 }, () => start(busy)), start(other)];
     // Each start holds the only slot for a second. All have started when the workers do.
     await sleep(6000);
     const stopWorkers = await startWorkers(gateway.config, gateway.api.services);
     const started = (await Promise.all(starting)).toSorted(
       (one, next) => one.startedAtMs - next.startedAtMs,
     );
-    // The first start of the busy organization holds the slot, its second one had the next turn.
+    // Two starts of the busy organization may have come first: one for the slot, one for the next turn.
     expect(started.slice(0, 3).map(({ key }) => key)).toContain(other.key);
     await stopWorkers();
   });

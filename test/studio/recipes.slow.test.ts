@@ -88,7 +88,7 @@ describe.concurrent('a request that names a recipe', () => {
       aspectRatio: '16:9',
       numImages: 3,
     });
-    await gateway.call(`${path}/banner`, { method: 'DELETE' });
+    await gateway.send(`${path}/banner`, { method: 'DELETE' });
     expect(await readJob(jobId)).toMatchObject({ recipe: reference, status: 'completed' });
   });
 
@@ -108,7 +108,7 @@ describe.concurrent('a request that names a recipe', () => {
     ]);
     const { body } = await gateway.call<Answer<Saved>>(`${path}/poster`);
     expect(body.data.versions.map(({ version }) => `poster@${version}`)).toEqual([first, second]);
-    await gateway.call(`${path}/${first}`, { method: 'DELETE' });
+    await gateway.send(`${path}/${first}`, { method: 'DELETE' });
     const left = await gateway.call<Answer<Saved>>(`${path}/poster`);
     expect(left.body.data).toMatchObject({ body: { prompt: 'a green lamp' }, versions: [{}] });
   });

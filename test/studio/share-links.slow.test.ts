@@ -96,7 +96,7 @@ describe.concurrent('a share link', () => {
     expect(Date.parse(image?.expiresAt ?? '')).toBeLessThanOrEqual(Date.parse(whole.expiresAt));
     await update("expires_at = clock_timestamp() - interval '1 second'", expired.shareId);
     expect(await open(expired.token)).toMatchObject(ended);
-    await gateway.call(`/api/v1/studio/jobs/${jobId}/media`, { method: 'DELETE' });
+    await gateway.send(`/api/v1/studio/jobs/${jobId}/media`, { method: 'DELETE' });
     expect(await open(whole.token)).toMatchObject({
       status: 410,
       body: { error: 'MEDIA_DELETED' },
@@ -108,9 +108,9 @@ describe.concurrent('a share link', () => {
     const otherJob = await gateway.startImage({ prompt: 'a kite' }, other.key);
     await gateway.untilDone(otherJob, other.key);
     const { token } = await createLink(otherJob, { key: other.key });
-    await gateway.admin(`/organizations/${other.organizationId}/suspend`, {});
+    await gateway.operate(`/organizations/${other.organizationId}/suspend`, {});
     expect(await open(token)).toMatchObject(ended);
-    await gateway.admin(`/organizations/${other.organizationId}/activate`, {});
+    await gateway.operate(`/organizations/${other.organizationId}/activate`, {});
     expect(await open(token)).toMatchObject({
       status: 200,
       body: { data: { type: 'imageGenerate' } },

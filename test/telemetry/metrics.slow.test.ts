@@ -45,7 +45,7 @@ beforeAll(async () => {
   const body = { model: 'gpt-5-mini', messages: [{ role: 'user', content: 'hello' }] };
   for (let index = 0; index < 10; index += 1) {
     const { key } = await gateway.newCaller();
-    await gateway.call('/api/v1/chat', { key, body });
+    await gateway.send('/api/v1/chat', { key, body });
   }
   const ports = { METRICS_PORT: '0', API_PORT: '0' };
   const intervals = { AUDIT_INTERVAL_MS: '500', SWEEP_INTERVAL_MS: '300' };

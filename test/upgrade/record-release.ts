@@ -23,10 +23,10 @@ async function makeSettled(): Promise<void> {
   const done = await gateway.startImage({ prompt: 'a harbour', metadata: { team: 'blue' } });
   const failed = await gateway.startImage({ prompt: '[[fail:422]] a wreck' });
   for (const jobId of [done, failed]) await gateway.untilDone(jobId);
-  await gateway.admin(`/jobs/${done}/refunds`, { ...operator, id: 'one', credits: 1.5 });
+  await gateway.operate(`/jobs/${done}/refunds`, { ...operator, id: 'one', credits: 1.5 });
   const { key } = await gateway.newKey({ limit: { credits: 50, per: 'month' } });
   await gateway.untilDone(await gateway.startImage({ prompt: 'a pier' }, key), key);
-  await gateway.call('/api/v1/chat', {
+  await gateway.send('/api/v1/chat', {
     body: { model: 'gpt-4o', messages: [{ role: 'user', content: 'hello' }] },
   });
   const bulk = await gateway.call<{ data: { bulkId: string } }>('/api/v1/studio/bulk', {

@@ -149,8 +149,8 @@ describe.each(files)('the database of %s', (file) => {
     const open = await continueOpenWork(gateway);
     await query('UPDATE webhook SET url = $1', [gateway.receiver.at('/hook')]);
     const [reported] = await query<{ id: string }>('SELECT job_id AS id FROM webhook');
-    await gateway.admin(`/jobs/${reported?.id}/webhook/redeliver`, {});
-    await gateway.admin('/providers/fal/resume', {});
+    await gateway.operate(`/jobs/${reported?.id}/webhook/redeliver`, {});
+    await gateway.operate('/providers/fal/resume', {});
     const stop = startDayCloser({
       databaseUrl: gateway.database.url,
       usageSums: gateway.api.services.usageSums,

@@ -57,7 +57,10 @@ describe.concurrent('a low-balance notice', () => {
     // An unchanged threshold sends no second notice.
     await set(caller, targetAt('/low', { lowBalanceCredits: 8.5 }));
     await expectNotices(caller, 1);
-    await gateway.admin(`/organizations/${caller.organizationId}/grants`, { id: 'g', credits: 5 });
+    await gateway.operate(`/organizations/${caller.organizationId}/grants`, {
+      id: 'g',
+      credits: 5,
+    });
     await expectNotices(caller, 1);
     expect(await draw(caller.key)).toBe(200);
     const [first, second] = await untilReceived('/low', 2);
@@ -134,7 +137,7 @@ describe.concurrent('a key-limit notice', () => {
     const [, reached] = await untilReceived('/limit', 2);
     expect(reached?.body).toMatchObject({ type: 'key.limit.reached', data });
     await expectNotices(caller, 2);
-    await gateway.call(`/api/v1/api-keys/${keyId}/limit`, {
+    await gateway.send(`/api/v1/api-keys/${keyId}/limit`, {
       method: 'PUT',
       key: caller.key,
       body: { limit: { credits: 9, per: 'month' } },
@@ -156,7 +159,7 @@ describe.concurrent('a key-limit notice', () => {
     expect(await Promise.all([used, zero, gone].map(({ key }) => draw(key)))).toEqual([
       200, 402, 200,
     ]);
-    await gateway.call(`/api/v1/api-keys/${gone.keyId}`, { method: 'DELETE', key: caller.key });
+    await gateway.send(`/api/v1/api-keys/${gone.keyId}`, { method: 'DELETE', key: caller.key });
     await set(caller, targetAt('/used'));
     const [reached] = await untilReceived('/used');
     expect(reached?.body).toMatchObject({

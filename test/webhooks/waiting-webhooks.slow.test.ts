@@ -61,8 +61,8 @@ describe('webhooks that wait', () => {
     const paused = await create(caller, { url: at('/asleep'), events, paused: true });
     const jobId = await startPipeline(caller);
     await gateway.receiver.untilReceived('/gone');
-    await gateway.call(`${path}/${deleted.endpointId}`, { method: 'DELETE', key: caller.key });
-    await gateway.call(`/api/v1/studio/jobs/${jobId}/steps/art/decision`, {
+    await gateway.send(`${path}/${deleted.endpointId}`, { method: 'DELETE', key: caller.key });
+    await gateway.send(`/api/v1/studio/jobs/${jobId}/steps/art/decision`, {
       key: caller.key,
       body: { decision: 'approve' },
     });

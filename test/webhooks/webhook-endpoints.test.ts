@@ -117,7 +117,7 @@ describe.concurrent('a request without a webhookUrl', () => {
     const events = ['studio.job.completed', 'studio.bulk.completed', 'account.balance.low'];
     const endpoint = await create(caller, { url: at('/bulk'), events });
     const notices = { url: null, lowBalanceCredits: 100 };
-    await gateway.call('/api/v1/webhooks/notices', {
+    await gateway.send('/api/v1/webhooks/notices', {
       method: 'PUT',
       key: caller.key,
       body: notices,

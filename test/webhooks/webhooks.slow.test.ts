@@ -138,7 +138,7 @@ describe.concurrent('a caller webhook', () => {
   it('is accepted as a field of a form', async () => {
     const file = new File([await recordTone(1)], 'a.mp3');
     const body = makeForm({ file, webhookUrl: at('/form') });
-    await gateway.call('/api/v1/studio/audio/transcribe', { body });
+    await gateway.send('/api/v1/studio/audio/transcribe', { body });
     expect((await untilOnly('/form')).body).toMatchObject({
       type: 'studio.job.completed',
       data: { done: true },
@@ -226,7 +226,7 @@ describe.concurrent('a webhookUrl that', () => {
   });
 
   it('resolves to a private address at delivery is not called', async () => {
-    const jobId = await start(at('/rebound'), '[[slow:500ms]] a tree');
+    const jobId = await start(at('/rebound'), '[[slow:5s]] a tree');
     // Like a host name that now resolves to another address.
     await gateway.database.query(
       `UPDATE webhook SET url = 'https://127.0.0.1/hook' WHERE subject_id = '${jobId}'`,
@@ -271,7 +271,7 @@ describe.concurrent('webhook redelivery', () => {
     const waitMs = Date.parse((await readWebhook(jobId)).nextAttemptAt ?? '') - Date.now();
     expect(waitMs).toBeGreaterThan(500_000);
     receiver.open();
-    await redeliver(jobId);
+    expect((await redeliver(jobId)).status).toBe(202);
     await untilState(jobId, 'delivered');
   });
 
@@ -354,7 +354,7 @@ describe.concurrent('operators', () => {
     const webhookUrl = at('/operators', (response) => response.writeHead(status).end());
     const jobId = await start(webhookUrl, 'a tree', caller);
     expect((await untilState(jobId, 'failed', caller)).attempts).toBe(4);
-    await redeliver(jobId, caller);
+    expect((await redeliver(jobId, caller)).status).toBe(202);
     await untilHolds(async () =>
       expect(await readWebhook(jobId, caller)).toMatchObject({ state: 'failed', attempts: 8 }),
     );

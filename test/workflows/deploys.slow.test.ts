@@ -262,7 +262,7 @@ describe('a job that is reset', () => {
   });
 
   it('after a cancellation before its submit is not sent', async () => {
-    await gateway.admin('/providers/fal/pause', {});
+    await gateway.operate('/providers/fal/pause', {});
     const jobId = await start('an unbuilt drawbridge');
     const path = `/api/v1/studio/jobs/${jobId}`;
     await expect
@@ -270,7 +270,7 @@ describe('a job that is reset', () => {
       .toBe('waiting_for_provider');
     await gateway.cancel(jobId);
     expect((await gateway.untilDone(jobId)).body.data.status).toBe('canceled');
-    await gateway.admin('/providers/fal/resume', {});
+    await gateway.operate('/providers/fal/resume', {});
     await gateway
       .getWorkflow(jobId)
       .result()

@@ -130,10 +130,12 @@ describe('Temporal with payload keys', () => {
     const retries = async (): Promise<unknown> =>
       (await gateway.admin<{ data: { workflow: WorkflowState } }>(`/jobs/${jobId}`)).body.data
         .workflow.retries;
-    await expect.poll(retries).toMatchObject([{ activity: 'submit' }]);
-    expect(await retries()).toMatchObject([{ lastError: expect.stringContaining('503') }]);
+    const lastError = expect.stringContaining('503');
+    await expect.poll(retries).toMatchObject([{ activity: 'submit', lastError }]);
     const keyless = new Client({ connection: gateway.api.client.connection });
-    expect((await readWorkflow(keyless, jobId)).retries).toMatchObject([{ activity: 'submit' }]);
+    await expect
+      .poll(async () => (await readWorkflow(keyless, jobId)).retries)
+      .toMatchObject([{ activity: 'submit' }]);
     await gateway.cancel(jobId);
     expect((await gateway.untilDone(jobId)).body.data.status).toBe('canceled');
   });

@@ -271,7 +271,7 @@ describe.concurrent('each end of a bulk job', () => {
     const read = async () => (await gateway.call<Body>(`${path}/${bulkId}`, { key })).body.data;
     if (name === 'canceled') {
       await until(async () => (await read()).counts.running === 2);
-      await gateway.call(`${path}/${bulkId}/cancel`, { body: { items: 'all' }, key });
+      await gateway.send(`${path}/${bulkId}/cancel`, { body: { items: 'all' }, key });
     }
     if (steps) {
       await until(async () => (await read()).counts.awaiting === count);
@@ -283,7 +283,7 @@ describe.concurrent('each end of a bulk job', () => {
     }
     if (name === 'completed-resumed') {
       await until(async () => (await read()).status === 'paused');
-      await gateway.admin(`/organizations/${organizationId}/grants`, { credits: 50, id: 'more' });
+      await gateway.operate(`/organizations/${organizationId}/grants`, { credits: 50, id: 'more' });
     }
     const handle = gateway.getWorkflow(bulkId);
     await handle.result();

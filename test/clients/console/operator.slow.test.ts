@@ -77,7 +77,7 @@ describeInBrowser('the console of an operator', () => {
     // The sandbox sends no notification for this job, so an operator checks its calls.
     await expect
       .poll(async () => {
-        await gateway.admin(`/jobs/${jobId}/reverify`, {});
+        await gateway.operate(`/jobs/${jobId}/reverify`, {});
         return (await gateway.call(`/api/v1/studio/jobs/${jobId}`)).body.data.status;
       })
       .toBe('completed');
@@ -196,7 +196,7 @@ describeInBrowser('the console of an operator', () => {
     };
     // The chats of other files are in the database too.
     const before = await readFigures();
-    await gateway.call('/api/v1/chat', {
+    await gateway.send('/api/v1/chat', {
       method: 'POST',
       body: { model: 'gpt-5-mini', messages: [{ role: 'user', content: 'hello' }] },
     });
