@@ -129,11 +129,12 @@ CREATE FUNCTION bulk_end_chats(operations jsonb, answers json[]) RETURNS void LA
     AND i.job_id = o->>'id' AND i.state = 'running'
 $$;
 
--- Returns the running items of a bulk job whose job or chat has ended. A chat without answer and error was
--- settled by the sweeper, because its worker stopped.
+-- Returns the running items of a bulk job whose job or chat has ended. A job that was rejected before it delivered
+-- anything was ended by its caller. A chat without answer and error was settled by the sweeper, because its worker stopped.
 CREATE FUNCTION bulk_ended_items(of_bulk text) RETURNS TABLE (index integer, state text, charged bigint,
   error jsonb, ended_at timestamptz) LANGUAGE sql AS $$
-  SELECT i.index, j.status, coalesce(r.charged, 0), j.error, j.completed_at
+  SELECT i.index, CASE WHEN j.error->>'code' = 'APPROVAL_REJECTED' THEN 'canceled' ELSE j.status END,
+      coalesce(r.charged, 0), j.error, j.completed_at
     FROM bulk_item i JOIN job j ON j.id = i.job_id JOIN reservation r ON r.id = j.id
     WHERE i.bulk_id = of_bulk AND i.state = 'running' AND i.chat_min IS NULL AND j.status <> 'open'
   UNION ALL SELECT i.index, CASE WHEN i.answer IS NULL THEN 'failed' ELSE 'completed' END, coalesce(r.charged, 0),
