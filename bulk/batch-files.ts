@@ -11,7 +11,7 @@ import { keysOf } from '../domain/json.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 import { formatInTurns } from '../platform/work-turns.ts';
 import { linesContentType } from '../storage/storage.ts';
-import type { BulkItemRecord, BulkReads, BulkRecord } from './bulk-reads.ts';
+import { bulkItemRow, type BatchFields, type BulkReads, type BulkRecord } from './bulk-reads.ts';
 
 const fileRow = z.object({
   id: z.string(),
@@ -59,8 +59,17 @@ interface FileListing {
   limit: number;
 }
 
+const measuredRow = bulkItemRow
+  .pick({ index: true, item_id: true, job_id: true, state: true, error: true, answer: true })
+  .extend({ answerBytes: z.number() });
+type Measured = readonly z.infer<typeof measuredRow>[];
+type LineItem = Omit<Measured[number], 'answerBytes'>;
+
+/** Maximum number of items that are measured at the same time. */
+const measuredPerRead = 500;
+
 /** Formats the line of an item that has ended. */
-function formatLine(item: BulkItemRecord, bulk: BulkRecord): string {
+function formatLine(item: LineItem, bulk: BulkRecord): string {
   const requestId = item.job_id ?? bulk.requestId;
   const id = `batch_req_${bulk.id.slice('bulk_'.length)}_${item.index}`;
   const line = { id, custom_id: item.item_id };
@@ -79,11 +88,7 @@ function formatLine(item: BulkItemRecord, bulk: BulkRecord): string {
 }
 
 /** Formats the error of an item as the body that its endpoint would send. */
-function formatFailure(
-  code: GatewayError['code'],
-  { error }: BulkItemRecord,
-  requestId: string,
-): object {
+function formatFailure(code: GatewayError['code'], { error }: LineItem, requestId: string): object {
   const { message = errorTable[code].message, param: path } = error ?? {};
   const details = path === undefined ? {} : { details: [{ path, message }] };
   return formatOpenaiError(new GatewayError(code, message, details), requestId);
@@ -105,6 +110,39 @@ function readLines(
       .map(({ item }) => escapeSeparators(formatLine(item, bulk)))
       .join(''),
   );
+}
+
+/** Reads the next ended items of a batch, with the sizes of their answers in place of the answers. */
+const readMeasured = (pool: DatabasePool, bulk: BulkRecord, after: number): Promise<Measured> =>
+  pool.any(sql.type(measuredRow)`
+    SELECT index, item_id, job_id, state, error, CASE WHEN answer IS NOT NULL THEN '' END AS answer,
+      coalesce(octet_length(answer), 0) AS "answerBytes"
+    FROM bulk_item WHERE bulk_id = ${bulk.id} AND index > ${after} AND end_number <= ${bulk.lastEnd}
+    ORDER BY index LIMIT ${measuredPerRead}`);
+
+/** Measures the files of a batch in portions, each in a turn. Answers are not read: files contain them unchanged. */
+async function measureFiles(
+  pool: DatabasePool,
+  bulk: BulkRecord,
+  takeTurn: TakeTurn,
+): Promise<NonNullable<BatchFields['sizes']>> {
+  const sizes = { output: 0, errors: 0 };
+  for (let after: number | undefined = -1; after !== undefined;) {
+    const endTurn = await takeTurn();
+    try {
+      const items: Measured = await readMeasured(pool, bulk, after);
+      for (const item of items) {
+        const kind = item.state === 'completed' ? 'output' : 'errors';
+        if (kind === 'output' && item.answer === null) continue;
+        const line = escapeSeparators(formatLine(item, bulk));
+        sizes[kind] += Buffer.byteLength(line) + item.answerBytes;
+      }
+      after = items.at(-1)?.index;
+    } finally {
+      endTurn();
+    }
+  }
+  return sizes;
 }
 
 /** Creates the functions that read and delete files. */
@@ -157,11 +195,7 @@ export function createBatchFiles(pool: DatabasePool, bulkReads: BulkReads) {
     async measure(organizationId: string, file: BatchFile, takeTurn: TakeTurn): Promise<number> {
       if (file.bytes !== null) return file.bytes;
       const bulk = await findBulk(organizationId, file);
-      const sizes = { output: 0, errors: 0 };
-      for (const kind of keysOf(sizes)) {
-        for await (const text of readLines(bulkReads, { bulk, kind }, takeTurn))
-          sizes[kind] += Buffer.byteLength(text);
-      }
+      const sizes = await measureFiles(pool, bulk, takeTurn);
       // If the batch was retried during the measurement, its files have changed.
       await pool.query(command`UPDATE bulk SET batch = batch || ${sql.jsonb({ sizes })}
         WHERE id = ${bulk.id} AND completed_at IS NOT NULL AND last_end = ${bulk.lastEnd}`);

@@ -79,6 +79,7 @@ const advanced = z.object({
   pricedAtMs: z.number(),
   caller: callerSchema.nullable(),
   eventId: z.string().nullable(),
+  more: z.boolean(),
   chatsMayStart: z.boolean(),
   chatsRunning: z.number(),
   pausedProviders: z.array(z.string()),
@@ -140,6 +141,7 @@ export async function advanceBulk(
     organizationId: __,
     pausedProviders: ___,
     pricedAtMs: ____,
+    more,
     ...shown
   } = state;
   const { starts, failures, ...next } = caller
@@ -153,6 +155,7 @@ export async function advanceBulk(
     failed: state.failed + failures,
     starts,
     ...next,
+    hasMore: next.hasMore || more,
   };
 }
 

@@ -8,6 +8,7 @@ import pRetry from 'p-retry';
 import type { AnsweredChats } from '../domain/bulk-contract.ts';
 import { assert, errorTable, GatewayError } from '../domain/errors.ts';
 import { parseExact } from '../domain/exact-numbers.ts';
+import { escapeSeparators } from '../domain/event-lines.ts';
 import { asText } from '../domain/json.ts';
 import type { ChatItemEnd, ChatLedger, ChatSettle } from '../chat/chat-ledger.ts';
 import { exactFields, type ChatRequest } from '../chat/formats/chat-fields.ts';
@@ -302,7 +303,9 @@ async function answerChat(
     const text = findUse(type)
       .presentation()
       .body({ chat: run, request, requestId }, answered, run.bill);
-    return { settlement: getSettlement(), item: { answer: text }, busySeconds: null };
+    // Files of batches contain the text as it is stored (batch-files.ts).
+    const stored = escapeSeparators(text);
+    return { settlement: getSettlement(), item: { answer: stored }, busySeconds: null };
   } catch (error) {
     const settled = getSettlement();
     const isKnown = error instanceof GatewayError;

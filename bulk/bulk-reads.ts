@@ -84,7 +84,7 @@ export const bulkRow = z.object({
 export type BulkRecord = z.infer<typeof bulkRow>;
 
 /** Schema of an item as it is read. */
-const bulkItemRow = z.object({
+export const bulkItemRow = z.object({
   index: z.number(),
   item_id: z.string().nullable(),
   type: z.string(),

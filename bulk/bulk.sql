@@ -129,11 +129,12 @@ CREATE FUNCTION bulk_end_chats(operations jsonb, answers json[]) RETURNS void LA
     AND i.job_id = o->>'id' AND i.state = 'running'
 $$;
 
--- Returns the running items of a bulk job whose job or chat has ended. A chat without answer and error was
--- settled by the sweeper, because its worker stopped.
+-- Returns the running items of a bulk job whose job or chat has ended. A job that was rejected before it delivered
+-- anything was ended by its caller. A chat without answer and error was settled by the sweeper, because its worker stopped.
 CREATE FUNCTION bulk_ended_items(of_bulk text) RETURNS TABLE (index integer, state text, charged bigint,
   error jsonb, ended_at timestamptz) LANGUAGE sql AS $$
-  SELECT i.index, j.status, coalesce(r.charged, 0), j.error, j.completed_at
+  SELECT i.index, CASE WHEN j.error->>'code' = 'APPROVAL_REJECTED' THEN 'canceled' ELSE j.status END,
+      coalesce(r.charged, 0), j.error, j.completed_at
     FROM bulk_item i JOIN job j ON j.id = i.job_id JOIN reservation r ON r.id = j.id
     WHERE i.bulk_id = of_bulk AND i.state = 'running' AND i.chat_min IS NULL AND j.status <> 'open'
   UNION ALL SELECT i.index, CASE WHEN i.answer IS NULL THEN 'failed' ELSE 'completed' END, coalesce(r.charged, 0),
@@ -201,13 +202,17 @@ BEGIN
 END $$;
 
 -- Decides whether the next item may start. `may_start` is false if the bulk job pauses or stops, or
--- if the next item only fits when a running one has ended.
-CREATE FUNCTION bulk_gate(INOUT b bulk, caller json, OUT may_start boolean) LANGUAGE plpgsql AS $$
-DECLARE next record; answer json; verdict text;
+-- if the next item only fits when a running one has ended. `more` is true if it has failed as many items as one
+-- statement has time for, and has to be called again.
+CREATE FUNCTION bulk_gate(INOUT b bulk, caller json, OUT may_start boolean, OUT more boolean) LANGUAGE plpgsql AS $$
+DECLARE next record; answer json; verdict text; decided integer := 0;
 BEGIN
-  may_start := false;
+  may_start := false; more := false;
   LOOP
     EXIT WHEN b.waiting = 0 OR b.expires_at <= clock_timestamp() OR b.status <> 'in_progress' AND NOT (b.status = 'paused' AND b.stop_reason <> 'PAUSED');
+    more := decided = 250;
+    EXIT WHEN more;
+    decided := decided + 1;
     SELECT i.index, i.price, i.chat_min, i.metadata->>'$endUser' AS end_user INTO next FROM bulk_item i
       WHERE i.bulk_id = b.id AND i.state = 'waiting' ORDER BY i.postponed, i.index LIMIT 1;
     IF b.charged + b.reserved + next.price > b.max_credits THEN
@@ -245,7 +250,8 @@ END $$;
 
 -- Counts what has ended, decides whether the bulk job goes on, and returns its state and the next
 -- items to plan: those with jobs, or chats. Input: {bulkId, missing, rejected, lost: ids of jobs
--- (bulk_return_items), itemsMax, chats?}. `chatsMayStart` tells whether chats wait and may start.
+-- (bulk_return_items), itemsMax, chats?}. `chatsMayStart` tells whether chats wait and may start, `more` whether the
+-- gate has to decide about further items at once.
 -- Workers of 0.1.0 send `live` instead of `missing` and `lost`: the ids of the jobs whose end they await.
 CREATE FUNCTION bulk_advance(input jsonb) RETURNS json LANGUAGE plpgsql AS $$
 DECLARE b bulk; before bulk; caller json; gate record; event_id text; items json;
@@ -295,7 +301,7 @@ BEGIN
     'chargedMicro', b.charged, 'reservedMicro', b.reserved,
     'organizationId', b.organization_id, 'pricedAtMs', floor(extract(epoch FROM b.created_at) * 1000)::bigint, 'requestId', b.request_id, 'metadata', b.metadata,
     'caller', caller, 'eventId', event_id, 'items', coalesce(items, '[]'),
-    'chatsMayStart', gate.may_start AND b.running - b.awaiting < b.concurrency
+    'more', gate.more, 'chatsMayStart', gate.may_start AND b.running - b.awaiting < b.concurrency
       AND EXISTS (SELECT FROM bulk_item i WHERE i.bulk_id = b.id AND i.state = 'waiting' AND i.chat_min IS NOT NULL),
     'chatsRunning',
     (SELECT count(*) FROM bulk_item i WHERE i.bulk_id = b.id AND i.state = 'running' AND i.chat_min IS NOT NULL),

@@ -4,6 +4,7 @@
  * last word, because it may know a decision from before a reset of the workflow.
  */
 import {
+  CancellationScope,
   condition,
   getExternalWorkflowHandle,
   setHandler,
@@ -44,7 +45,8 @@ export function listenToDecisions(): Waits {
       // Another decision of the same workflow task may have been accepted since the validation.
       const wait = findWait(waits, decision);
       wait.decision = decision;
-      await condition(() => wait.recorded !== null);
+      // A cancellation of the workflow cancels the scope of its handlers.
+      await CancellationScope.nonCancellable(() => condition(() => wait.recorded !== null));
       if (wait.recorded?.hash === decision.hash) return;
       const isDecided = wait.recorded?.hash !== null;
       throw createFailure(

@@ -59,7 +59,9 @@ export const isChain = (steps: readonly PipelineStep[]): boolean =>
 /** Returns the failure of a pipeline none of whose steps delivered: it names each failed step. */
 function describeFailure({ signals }: RunningJob, ends: readonly StepEnd[]): ApplicationFailure {
   const failed = ends.filter(({ error }) => error && error.code !== 'SKIPPED');
-  const code = signals.cancelRequested ? 'CANCELED' : (failed[0]?.error?.code ?? 'PROVIDER_ERROR');
+  // A rejected step is the reason only if no other step failed.
+  const first = failed.find(({ error }) => error?.code !== 'APPROVAL_REJECTED') ?? failed[0];
+  const code = signals.cancelRequested ? 'CANCELED' : (first?.error?.code ?? 'PROVIDER_ERROR');
   const texts = failed.map(({ step, error }) => `${step.id}: ${error?.message}`);
   return createFailure(code, texts.join('; ').slice(0, 2000));
 }

@@ -276,7 +276,7 @@ async function callTool(
 ): Promise<CallToolResult> {
   const tool = findTool(name);
   if (!tool) throw new McpError(ErrorCode.InvalidParams, `Unknown tool ${name}.`);
-  const apiRequest = tool.toApiRequest(dropNulls(input));
+  const apiRequest = tool.toApiRequest(dropNulls(input, tool.nullsIn));
   const idempotencyKey = _meta?.[idempotencyMetaName];
   const response = await context.sendRequest({
     ...apiRequest,
@@ -294,11 +294,14 @@ async function callTool(
   return awaitJobResult(context, { jobId, wait: input['async'] !== true }, extra);
 }
 
-/** Removes null fields: language models send null for an argument that they leave out. */
-function dropNulls(fields: Record<string, unknown>): Record<string, unknown> {
+/** Removes null fields, except in `kept`: language models send null for an argument that they leave out. */
+function dropNulls(fields: Record<string, unknown>, kept?: string): Record<string, unknown> {
   const present = Object.entries(fields).filter(([, value]) => value !== null);
   return Object.fromEntries(
-    present.map(([name, value]) => [name, isRecord(value) ? dropNulls(value) : value]),
+    present.map(([name, value]) => [
+      name,
+      isRecord(value) && name !== kept ? dropNulls(value) : value,
+    ]),
   );
 }
 

@@ -29,6 +29,8 @@ export interface McpTool {
   scope: RequiredScope;
   /** Builds the API request for the arguments of a call. */
   toApiRequest: (input: Arguments) => ApiRequest;
+  /** Argument that is an object in which null has a meaning. */
+  nullsIn?: string;
   /** Shortens the body of a successful response, because language models read all of it. */
   present?: (body: unknown) => unknown;
 }
@@ -305,6 +307,7 @@ function createDecisionTool(
       inputSchema: toInputSchema(schema),
       annotations: { readOnlyHint: false, destructiveHint: true, openWorldHint: true },
     },
+    nullsIn: 'body',
     scope: getRequiredScope(pipelines),
     toApiRequest(input) {
       const body = Object.fromEntries(

@@ -1780,7 +1780,7 @@ export interface components {
             outputs?: {
                 [key: string]: number;
             };
-            /** @description Fields that replace those of the body of the step, which is priced anew. */
+            /** @description Fields that replace those of the body of the step, which is priced anew; null removes a field. */
             body?: Record<string, never>;
         };
         StepRejected: {
@@ -1801,7 +1801,7 @@ export interface components {
             outputs?: {
                 [key: string]: number;
             };
-            /** @description Fields that replace those of the body of the step, which is priced anew. */
+            /** @description Fields that replace those of the body of the step, which is priced anew; null removes a field. */
             body?: Record<string, never>;
             /**
              * @description Ids or indexes of the items, or `all` that await an approval.

@@ -57,7 +57,8 @@ export const approvalFields = {
     .optional()
     .meta({ description: 'Indexes of the chosen outputs, by the id of the earlier step.' }),
   body: stepBody.refine(fitsIntoPlan, { error: tooLongForPlan, abort: true }).optional().meta({
-    description: 'Fields that replace those of the body of the step, which is priced anew.',
+    description:
+      'Fields that replace those of the body of the step, which is priced anew; null removes a field.',
   }),
 };
 
@@ -178,10 +179,9 @@ async function send(
 /** Builds the body with which a step runs, and plans it if the caller changes it. */
 async function approve(call: WaitingCall, services: DecisionServices): Promise<Approved> {
   const { job, step, decision } = call;
-  const { body, outputs } = chooseOutputs(
-    { ...readStepBody(job, step.id), ...decision.body },
-    call,
-  );
+  const fields = Object.entries({ ...readStepBody(job, step.id), ...decision.body });
+  const kept = fields.filter(([name]) => decision.body?.[name] !== null);
+  const { body, outputs } = chooseOutputs(Object.fromEntries(kept), call);
   if (!decision.body) {
     await throwIfFileMissing(call, services);
     return { outputs, body };

@@ -239,7 +239,7 @@ it('a bulk job starts and is read by its tools', async () => {
   });
   const read = await call('getBulk', { bulkId, wait: 60 });
   expect(read.structuredContent).toMatchObject({
-    data: { bulkId, counts: { completed: 1, failed: 1 } },
+    data: { bulkId, counts: { completed: 1, canceled: 1 } },
   });
 });
 
@@ -253,6 +253,8 @@ it('a step is approved by its tool', async () => {
   });
   const { jobId } = waiting.structuredContent;
   await expectFailure('decideStep', { jobId, stepId: 'film', decision: 'reject' }, /no step film/);
+  const approval = { jobId, stepId: 'art', decision: 'approve' };
+  await expectFailure('decideStep', { ...approval, body: { prompt: null } }, /prompt: is required/);
   const { structuredContent } = await call('decideStep', {
     jobId,
     stepId: 'art',

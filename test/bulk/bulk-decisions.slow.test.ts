@@ -183,6 +183,39 @@ describe('items that await an approval', () => {
     expect(ended.credits.charged).toBeCloseTo(3 * 7.8, 6);
   });
 
+  it('are canceled and not failed by a rejection before anything was delivered', async () => {
+    const lamp = { id: 'art', use: 'image/generate', body: { prompt: 'a lamp' } };
+    const gated = (other: object[]) => ({
+      use: 'pipelines',
+      body: { steps: [{ ...lamp, approve: true }, ...other] },
+    });
+    const broken = { ...lamp, id: 'broken', body: { prompt: '[[fail:422]] a lamp' } };
+    const { bulkId } = await accept({ items: [gated([]), gated([]), gated([broken])] });
+    await untilAwaiting(bulkId, 3);
+    const rejected = await decide(bulkId, { items: [0, 2], ...reject });
+    expect(rejected.body.data).toMatchObject({ decided: 2 });
+    expect((await decide(bulkId, { items: [1], decision: 'approve' })).status).toBe(200);
+    expect(await untilDone(bulkId)).toMatchObject({
+      status: 'completed',
+      counts: { completed: 1, canceled: 1, failed: 1 },
+      credits: { charged: 3.9, reserved: 0 },
+    });
+    const results = await readResults(bulkId);
+    const ends = results.toSorted((one, two) => one.index - two.index);
+    expect(ends.map(({ status, error }) => [status, error?.code])).toEqual([
+      ['canceled', 'APPROVAL_REJECTED'],
+      ['completed', undefined],
+      ['failed', expect.not.stringContaining('APPROVAL')],
+    ]);
+    // The rejected item is not asked for again.
+    expect((await post(bulkId, 'retry')).body.data).toMatchObject({
+      counts: { waiting: 1, canceled: 1 },
+    });
+    await untilAwaiting(bulkId, 1);
+    await decide(bulkId, { items: [2], ...reject });
+    await untilDone(bulkId);
+  });
+
   it('do not keep a bulk job from pausing until credits arrive', async () => {
     const { organizationId, key } = await gateway.newCaller({ credits: 20 });
     const { bulkId } = await accept({ items: films(2) }, key);

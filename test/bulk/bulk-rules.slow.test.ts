@@ -180,6 +180,24 @@ it('an item that costs more than a whole window fails alone', async () => {
   ]);
 });
 
+it('many items that may not start fail in portions, because a statement has a time limit', async () => {
+  const items = Array.from({ length: 600 }, (_, index) =>
+    art('a lamp', { endUser: `customer-${index % 7}` }),
+  );
+  const limits = { method: 'PUT', body: { suspended: true } };
+  for (const index of Array.from({ length: 7 }).keys())
+    await gateway.call(`/api/v1/end-users/customer-${index}`, limits);
+  const { bulkId } = await accept({ items });
+  const ended = await untilBulk(bulkId, ({ done }) => done);
+  expect(ended).toMatchObject({ status: 'completed', counts: { failed: 600 } });
+  expect((await listItems(bulkId))[0]).toMatchObject({ error: { code: 'END_USER_SUSPENDED' } });
+  const tasks = (await gateway.events(bulkId)).flatMap(
+    ({ activityTaskScheduledEventAttributes: task }) => task?.activityType?.name ?? [],
+  );
+  // A portion of 10,000 such items took minutes, and was repeated without end.
+  expect(tasks).toEqual(['advance', 'advance', 'advance']);
+});
+
 it('a bulk job whose key was rotated pauses at the budget that both keys share', async () => {
   const limited = await gateway.newKey({ limit: { credits: 5, per: 'month' } });
   const items = [art('[[slow:3s]] a lamp'), art('a lamp')];

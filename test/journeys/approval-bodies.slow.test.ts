@@ -4,7 +4,7 @@ import { useGateway } from '../harness/gateway.ts';
 import { drawDisc } from '../harness/media.ts';
 import { recordTone } from '../harness/recordings.ts';
 import { uploadFile } from '../harness/uploads.ts';
-import { createApprovals } from './approval-jobs.ts';
+import { art, createApprovals, film } from './approval-jobs.ts';
 
 const gateway = useGateway({ media: 'full', settled: 'last' });
 const { decide, startWaiting, untilEnded } = createApprovals(gateway);
@@ -62,6 +62,30 @@ describe('a changed body', () => {
     expect(timeline.body.data.request.steps[1]).toMatchObject({
       body: { prompt: 'calm waves', durationSeconds: 4, imageUrl: { $from: 'art', output: 0 } },
     });
+  });
+
+  it('removes a field by null, and not one that the step needs', async () => {
+    const seeded = { ...film, body: { ...film.body, seed: 7 } };
+    const job = await startWaiting([art, seeded]);
+    const change = (body: object) =>
+      decide(job.jobId, { decision: 'approve', outputs: { art: 0 }, body });
+    expect(await change({ prompt: null })).toMatchObject({
+      status: 400,
+      body: { details: [{ path: 'body.prompt', message: expect.stringContaining('required') }] },
+    });
+    const answer = await change({ seed: null });
+    expect(answer.status, JSON.stringify(answer.body)).toBe(200);
+    await untilEnded(job.jobId);
+    const timeline = await gateway.call<{ data: { request: { steps: { body: object }[] } } }>(
+      `/api/v1/studio/jobs/${job.jobId}/timeline`,
+    );
+    const ran = timeline.body.data.request.steps[1]?.body;
+    expect(ran).toMatchObject({ prompt: 'waves' });
+    expect(ran).not.toHaveProperty('seed');
+    const [sent] = (await gateway.sandbox.submits({ jobId: job.jobId })).filter(({ endpoint }) =>
+      endpoint.includes('seedance'),
+    );
+    expect(sent?.body).not.toHaveProperty('seed');
   });
 
   it('is of the size, scope, model and role that its step needs', async () => {

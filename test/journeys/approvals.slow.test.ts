@@ -1,4 +1,5 @@
 /** Steps of pipelines that wait for an approval: POST …/jobs/:jobId/steps/:stepId/decision. */
+import { setTimeout as sleep } from 'node:timers/promises';
 import { Client } from 'pg';
 import { describe, expect, it } from 'vitest';
 import { useGateway } from '../harness/gateway.ts';
@@ -116,11 +117,19 @@ describe('a step with approve', () => {
     expect(late).toMatchObject({ status: 409, body: { error: 'NOT_AWAITING' } });
   });
 
-  it('is decided as soon as its row waits, before the workflow knows that', async () => {
+  it.each([
+    ['before the workflow knows that', false, { code: 'APPROVAL_REJECTED' }],
+    ['also if its job is canceled at that moment', true, { code: 'CANCELED' }],
+  ])('is decided as soon as its row waits, %s', async (_when, isCanceled, error) => {
     const slow = { ...art, body: { prompt: '[[slow:2s]] a lighthouse' } };
     const steps = [slow, { ...film, body: { ...film.body, imageUrl: { $from: 'art' } } }];
     const started = await call(path, { body: { steps, async: true } });
     const { jobId } = started.body.data;
+    const untilEvent = (
+      name:
+        | 'workflowExecutionUpdateAcceptedEventAttributes'
+        | 'workflowExecutionCancelRequestedEventAttributes',
+    ) => until(async () => (await gateway.events(jobId)).some((event) => event[name]));
     const other = new Client({ connectionString: gateway.database.url });
     await other.connect();
     let early: ReturnType<typeof decide> | undefined;
@@ -129,18 +138,20 @@ describe('a step with approve', () => {
       await other.query('BEGIN; LOCK TABLE webhook IN EXCLUSIVE MODE');
       await until(async () => (await read(jobId)).awaiting.length > 0);
       early = decide(jobId, { decision: 'reject' });
-      await until(async () => {
-        const { events } = await gateway.getWorkflow(jobId).fetchHistory();
-        return events?.some((event) => event.workflowExecutionUpdateAcceptedEventAttributes);
-      });
+      await untilEvent('workflowExecutionUpdateAcceptedEventAttributes');
+      if (isCanceled) {
+        await gateway.cancel(jobId);
+        await untilEvent('workflowExecutionCancelRequestedEventAttributes');
+        // The workflow task of the cancellation.
+        await sleep(1000);
+      }
     } finally {
       await other.query('ROLLBACK');
       await other.end();
     }
-    expect((await early).status).toBe(200);
-    expect((await untilEnded(jobId)).result?.steps[1]).toMatchObject({
-      error: { code: 'APPROVAL_REJECTED' },
-    });
+    expect(await early).toMatchObject({ status: 200 });
+    const [, waited] = (await untilEnded(jobId)).result?.steps ?? [];
+    expect(waited).toMatchObject({ error });
   });
 
   it('counts one of twenty racing decisions', async () => {
@@ -180,12 +191,19 @@ describe('a file of the caller that a waiting step takes', () => {
     const { fileId } = await uploadFile(gateway, await drawDisc(64, 64));
     const body = { prompt: 'a lamp', imageUrls: [fileId] };
     const job = await startWaiting([{ id: 'film', use: 'image/edit', approve: true, body }]);
+    const moveJob = (by: string) =>
+      gateway.database.query(
+        'UPDATE reservation SET created_at = created_at + $2::interval WHERE id = $1',
+        [job.jobId, by],
+      );
     const sweepLater = async () => {
       await gateway.database.query(
         "UPDATE upload SET used_at = used_at - interval '60 days' WHERE id = $1",
         [fileId],
       );
+      await moveJob('-60 days');
       await sweepOnce(gateway);
+      await moveJob('60 days');
       return gateway.database.query('SELECT id FROM upload WHERE id = $1', [fileId]);
     };
     expect(await sweepLater()).toHaveLength(1);

@@ -10,8 +10,9 @@ import type { Client } from '@temporalio/client';
 import { afterEach, beforeEach, describe, expect, it } from 'vitest';
 import { findViolations } from '../../ledger/invariants.ts';
 import { findTemporalCli } from '../../dev/stack/temporal-cli.ts';
-import { createCalls, states, type JobState } from '../faults/calls.ts';
+import { createCalls, shortChat, states, type JobState } from '../faults/calls.ts';
 import { startStack, type FaultStack } from '../faults/stack.ts';
+import { makeForm } from '../harness/uploads.ts';
 
 let stack: FaultStack;
 let calls: ReturnType<typeof createCalls>;
@@ -72,6 +73,37 @@ async function startPipeline(prompt: string): Promise<string> {
   expect(answer).toMatchObject({ status: 202 });
   return answer.body.data.jobId;
 }
+/** Starts a batch of two slow chats. */
+async function startBatch(): Promise<string> {
+  const url = '/v1/chat/completions';
+  const messages = [{ role: 'user', content: '[[slow:8s]] an otter in lines' }];
+  const lines = ['a', 'b'].map((id) =>
+    JSON.stringify({ custom_id: id, method: 'POST', url, body: { ...shortChat, messages } }),
+  );
+  const form = makeForm({ purpose: 'batch', file: new File([lines.join('\n')], 'a.jsonl') });
+  const headers = { authorization: `Bearer ${stack.caller.key}` };
+  const file = await fetch(`${stack.url}/v1/files`, { method: 'POST', headers, body: form });
+  const { id } = (await file.json()) as { id: string };
+  const body = { input_file_id: id, endpoint: url, completion_window: '24h' };
+  const answer = await calls.request('/v1/batches', { body });
+  expect(answer).toMatchObject({ status: 200 });
+  return (answer.body as unknown as { id: string }).id;
+}
+/** Starts a pipeline, and returns its job once a step waits for a decision. */
+async function startWaiting(): Promise<string> {
+  const body = { prompt: 'an otter to choose' };
+  const step = { id: 'art', use: 'image/generate', approve: true, body };
+  const path = '/api/v1/studio/pipelines';
+  const answer = await calls.request(path, { body: { steps: [step], async: true } });
+  const { jobId } = answer.body.data;
+  const readPhase = async () => (await calls.request(`/api/v1/studio/jobs/${jobId}`)).body.data;
+  await expect.poll(readPhase).toMatchObject({ phase: 'awaiting_approval' });
+  return jobId;
+}
+const approve = (jobId: string) =>
+  calls.request(`/api/v1/studio/jobs/${jobId}/steps/art/decision`, {
+    body: { decision: 'approve' },
+  });
 /** Returns how many submits with this text the provider has accepted. */
 const countSent = async (match: string) =>
   (await calls.sandbox<object[]>(`submits?match=${encodeURIComponent(match)}`)).length;
@@ -98,12 +130,19 @@ describe('a database restored to an earlier time while the other keeps its state
     await Promise.all([left, saved, stillOpen].map(untilTaken));
     const bulkId = await startBulk('an otter in bulk', 6);
     const pipeline = await startPipeline('[[slow:15s]] an otter in steps');
+    const [decided, undecided] = [await startWaiting(), await startWaiting()];
+    const batchId = await startBatch();
+    const chats = `SELECT id FROM reservation WHERE kind = 'chat' AND state = 'reserved'`;
+    await expect.poll(() => stack.query(chats), { interval: 100 }).toHaveLength(2);
     await expect.poll(() => countSent('an otter in bulk'), { interval: 100 }).toBeGreaterThan(0);
     await expect.poll(() => countSent('an otter in steps'), { interval: 100 }).toBe(1);
     await stack.copyData('postgres', 'take');
     await Promise.all([left, saved, pipeline].map((jobId) => untilState(jobId, paid)));
     await untilBulkDone(bulkId);
     expect(await countSent('an otter in bulk')).toBe(6);
+    expect((await untilBulkDone(batchId)).counts).toMatchObject({ completed: 2, failed: 0 });
+    expect((await approve(decided)).status).toBe(200);
+    await untilState(decided, paid);
     const forgotten = await start('an otter since');
     await untilState(forgotten, paid);
     const forgottenOpen = await start('[[slow:40s]] an otter since, still open');
@@ -137,6 +176,17 @@ describe('a database restored to an earlier time while the other keeps its state
     expect(await countSent('an otter in bulk')).toBe(6);
     await untilState(pipeline, lost);
     expect(await countSent('an otter in steps')).toBe(1);
+    await untilState(decided, lost);
+    expect((await approve(undecided)).status).toBe(200);
+    await untilState(undecided, paid);
+    // The chats that ran at the backup have no workflow, so nothing tells that they ended.
+    expect((await untilBulkDone(batchId)).counts).toMatchObject({ completed: 0, failed: 2 });
+    expect((await calls.request(`/v1/batches/${batchId}`)).body).toMatchObject({
+      status: 'failed',
+      errors: { data: [{ code: 'workflow_lost' }] },
+    });
+    expect((await calls.request(`${bulkPath}/${batchId}/retry`, { body: {} })).status).toBe(200);
+    expect((await untilBulkDone(batchId)).counts).toMatchObject({ completed: 2, failed: 0 });
     expect(await calls.readState(ended)).toEqual(paid);
     for (const jobId of [forgotten, forgottenOpen]) {
       expect((await calls.requestAdmin(`/jobs/${jobId}`)).status).toBe(404);

@@ -21,7 +21,8 @@ const columns: Column<Schemas['BulkJob']>[] = [
   {
     title: 'Items',
     isNumber: true,
-    cell: ({ counts }) => `${counts.completed + counts.failed} of ${counts.total}`,
+    cell: ({ counts }) =>
+      `${counts.completed + counts.failed + counts.canceled} of ${counts.total}`,
   },
   { title: 'Failed', isNumber: true, cell: ({ counts }) => counts.failed },
   { title: 'Credits', isNumber: true, cell: ({ credits }) => <Credits amount={credits.charged} /> },

@@ -11,8 +11,12 @@ export type EndUser = Schemas['EndUser'];
 
 /** Name of the limits of all end users without limits of their own. */
 export const allOthers = '*';
-/** Number of fields that an end user can inherit. */
-const fieldCount = 3;
+/** Fields that an end user can inherit. */
+const inheritable: Record<Schemas['InheritedField'], true> = {
+  suspended: true,
+  limit: true,
+  rateLimit: true,
+};
 /** Query key of everything about end users. */
 export const endUsersKey = ['end-users'];
 
@@ -144,7 +148,7 @@ export function SuspendButton({ endUser, limits }: LimitsProps) {
 /** Shows the button that removes the limits of an end user, unless it has none of its own. */
 export function DefaultsButton({ endUser, limits }: LimitsProps) {
   const { remove, disabledReason } = useChanges();
-  if (!limits || limits.inherited.length === fieldCount) return null;
+  if (!limits || limits.inherited.length === Object.keys(inheritable).length) return null;
   return (
     <ConfirmButton
       label="Use defaults"
