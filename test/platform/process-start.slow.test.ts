@@ -55,7 +55,7 @@ it('the API reports that its port is in use', async () => {
 it('a process whose requests do not end is stopped', async () => {
   const program = `const { drainOnExit } = await import('./process/run-process.ts');
     drainOnExit(() => new Promise(() => {}), 50);
-    setTimeout(() => {}, 3000);
+    setTimeout(() => {}, 60_000);
     process.kill(process.pid, 'SIGTERM');`;
   const args = ['--input-type=module', '--eval', program];
   expect((await runFile(process.execPath, args, {})).status).toBe(1);
