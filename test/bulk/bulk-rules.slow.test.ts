@@ -186,7 +186,7 @@ it('many items that may not start fail in portions, because a statement has a ti
   );
   const limits = { method: 'PUT', body: { suspended: true } };
   for (const index of Array.from({ length: 7 }).keys())
-    await gateway.call(`/api/v1/end-users/customer-${index}`, limits);
+    await gateway.send(`/api/v1/end-users/customer-${index}`, limits);
   const { bulkId } = await accept({ items });
   const ended = await untilBulk(bulkId, ({ done }) => done);
   expect(ended).toMatchObject({ status: 'completed', counts: { failed: 600 } });
