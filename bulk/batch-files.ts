@@ -6,7 +6,7 @@ import { sql, type FragmentSqlToken } from 'slonik';
 import { z } from 'zod';
 import { formatOpenaiError, getStatus } from '../domain/error-bodies.ts';
 import { errorTable, fieldError, GatewayError } from '../domain/errors.ts';
-import { escapeSeparators } from '../domain/event-lines.ts';
+import { formatJsonLine } from '../domain/event-lines.ts';
 import { keysOf } from '../domain/json.ts';
 import { command, type DatabasePool } from '../platform/database.ts';
 import { formatInTurns } from '../platform/work-turns.ts';
@@ -76,15 +76,15 @@ function formatLine(item: LineItem, bulk: BulkRecord): string {
   if (item.state === 'canceled') {
     const code = bulk.stopReason === 'EXPIRED' ? 'batch_expired' : 'batch_cancelled';
     const error = { code, message: item.error?.message ?? '' };
-    return `${JSON.stringify({ ...line, response: null, error })}\n`;
+    return `${formatJsonLine({ ...line, response: null, error })}\n`;
   }
   const code =
     keysOf(errorTable).find((one) => one === item.error?.code) ?? 'Internal server error';
   const status = item.answer === null ? getStatus(code, 'openai') : 200;
-  const body = item.answer ?? JSON.stringify(formatFailure(code, item, requestId));
+  const body = item.answer ?? formatJsonLine(formatFailure(code, item, requestId));
   // The answer is inserted as text, because its numbers keep their digits.
   const response = `{"status_code":${status},"request_id":${JSON.stringify(requestId)},"body":${body}}`;
-  return `${JSON.stringify(line).slice(0, -1)},"response":${response},"error":null}\n`;
+  return `${formatJsonLine(line).slice(0, -1)},"response":${response},"error":null}\n`;
 }
 
 /** Formats the error of an item as the body that its endpoint would send. */
@@ -107,7 +107,7 @@ function readLines(
     portion
       // The answers may be deleted during the read.
       .filter(({ item }) => kind === 'errors' || item.answer !== null)
-      .map(({ item }) => escapeSeparators(formatLine(item, bulk)))
+      .map(({ item }) => formatLine(item, bulk))
       .join(''),
   );
 }
@@ -134,7 +134,7 @@ async function measureFiles(
       for (const item of items) {
         const kind = item.state === 'completed' ? 'output' : 'errors';
         if (kind === 'output' && item.answer === null) continue;
-        const line = escapeSeparators(formatLine(item, bulk));
+        const line = formatLine(item, bulk);
         sizes[kind] += Buffer.byteLength(line) + item.answerBytes;
       }
       after = items.at(-1)?.index;

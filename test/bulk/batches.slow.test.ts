@@ -73,7 +73,7 @@ describe('a batch', () => {
     const metadata = { night: 'run' };
     const lines = [
       line('a', body('one\u2028\u0085\u2029one')),
-      line('=b c', body('two')),
+      line('=b\u2028c', body('two')),
       line('c', body('[[answer:context-length-exceeded]]')),
     ];
     const created = await createBatch(`\uFEFF${lines.join('\r\n')}\r\n\n`, { metadata });
@@ -96,7 +96,7 @@ describe('a batch', () => {
     const rows = await readChats(gateway, clients.caller);
     expect(output.map(({ custom_id: id, response }) => [id, response?.body['object']])).toEqual([
       ['a', 'chat.completion'],
-      ['=b c', 'chat.completion'],
+      ['=b\u2028c', 'chat.completion'],
     ]);
     expect(output[0]).toMatchObject({
       id: expect.stringMatching(/^batch_req_/),
@@ -127,7 +127,7 @@ describe('a batch', () => {
     const csv = await fetch(`${gateway.url}${path}/${batch.id}/results?format=csv`, {
       headers: { authorization: `Bearer ${clients.caller.key}` },
     });
-    expect(await csv.text()).toContain(`,"'=b c",`);
+    expect(await csv.text()).toContain(`,"'=b\u2028c",`);
   });
 
   it.each([

@@ -893,11 +893,32 @@ const bulkCommands: Fault[] = [
     tests: ['test/bulk/batches.slow.test.ts'],
   },
   {
-    name: 'a line separator in an answer breaks the line of an output file',
+    name: 'a line separator in a custom_id breaks the line of an output file',
     file: 'bulk/batch-files.ts',
-    original: 'escapeSeparators(formatLine(item, bulk))',
-    planted: 'formatLine(item, bulk)',
+    original: 'formatJsonLine(line).slice(0, -1)',
+    planted: 'JSON.stringify(line).slice(0, -1)',
     tests: ['test/bulk/batches.slow.test.ts'],
+  },
+  {
+    name: 'a line separator in an answer breaks the line of an output file',
+    file: 'bulk/bulk-chats.ts',
+    original: 'const stored = escapeSeparators(text);',
+    planted: 'const stored = text;',
+    tests: ['test/bulk/batches.slow.test.ts'],
+  },
+  {
+    name: 'a rejected item of a bulk job has failed',
+    file: bulkSql,
+    original: "CASE WHEN j.error->>'code' = 'APPROVAL_REJECTED' THEN",
+    planted: "CASE WHEN j.error->>'code' = '' THEN",
+    tests: ['test/bulk/bulk-decisions.slow.test.ts'],
+  },
+  {
+    name: 'one statement fails all items of a bulk job that may not start',
+    file: bulkSql,
+    original: 'more := decided = 250;',
+    planted: 'more := false;',
+    tests: ['test/bulk/bulk-rules.slow.test.ts'],
   },
   {
     name: 'the size of an error file stays after a cancel added lines',
@@ -1090,6 +1111,14 @@ const pipelines: Fault[] = [
     file: 'workflows/approval-wait.ts',
     original: 'job.waits.set(step.id, wait);',
     planted: 'setTimeout(() => job.waits.set(step.id, wait), 5000);',
+    tests: [approvalJourneys],
+  },
+  {
+    name: 'a decision beside a cancellation is not confirmed',
+    file: 'workflows/approval-wait.ts',
+    original:
+      'await CancellationScope.nonCancellable(() => condition(() => wait.recorded !== null));',
+    planted: 'await condition(() => wait.recorded !== null && CancellationScope !== undefined);',
     tests: [approvalJourneys],
   },
   {
