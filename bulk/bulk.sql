@@ -232,8 +232,11 @@ BEGIN
           'message', 'The item costs more than the organization may use in a whole six-hour window.'))));
       CONTINUE;
     END IF;
-    -- Running jobs may return credits when they end; those that await an approval may take days.
-    EXIT WHEN b.running > b.awaiting;
+    -- Running jobs may return credits when they end, an end user's only to its limit; those that await an approval may
+    -- take days.
+    EXIT WHEN b.running > b.awaiting AND CASE verdict WHEN 'end_user_suspended' THEN false
+      WHEN 'end_user_limit_exceeded' THEN EXISTS (SELECT FROM bulk_item i WHERE i.bulk_id = b.id AND i.state = 'running'
+        AND i.metadata->>'$endUser' = next.end_user) ELSE true END;
     -- The limit of one end user does not stop the items of others.
     IF verdict IN ('end_user_limit_exceeded', 'end_user_suspended') THEN
       b := bulk_fail_items(b, jsonb_build_array(jsonb_build_object('index', next.index, 'error', jsonb_build_object(

@@ -157,13 +157,13 @@ const sweepCountMax = 100;
 async function sweepUploads(deps: UploadsDeps): Promise<IsolationReport> {
   const { pool, logger, retentionMs } = deps;
   const unusedSince = sql.fragment`clock_timestamp() - ${retentionMs} * interval '1 millisecond'`;
-  // A step of a pipeline may wait for weeks until it takes a file. Jobs that began later than an hour after a request
+  // A step of a pipeline may wait for weeks until it takes a file. Jobs that began later than a day after a request
   // last named the file do not take it, and their plans are not read.
   const isUnused = sql.fragment`completed_at IS NOT NULL
     AND coalesce(used_at, completed_at) < ${unusedSince}
     AND NOT EXISTS (SELECT FROM reservation r
       WHERE r.organization_id = upload.organization_id AND r.kind = 'studio' AND r.state = 'reserved'
-        AND r.created_at < ${unusedSince} + interval '1 hour'
+        AND r.created_at < ${unusedSince} + interval '1 day'
         AND strpos((SELECT j.plan::text FROM job j WHERE j.id = r.id AND j.approvals IS NOT NULL), upload.storage_key) > 0)`;
   const isExpired = sql.fragment`completed_at IS NULL
     AND expires_at < clock_timestamp() - ${sweepAfterMs} * interval '1 millisecond'`;

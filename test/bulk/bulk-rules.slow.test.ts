@@ -198,6 +198,28 @@ it('many items that may not start fail in portions, because a statement has a ti
   expect(tasks).toEqual(['advance', 'advance', 'advance']);
 });
 
+it.each([
+  ['is suspended', { suspended: true }, 'END_USER_SUSPENDED'],
+  ['has used its limit', { limit: { credits: 1, per: 'total' } }, 'END_USER_LIMIT_EXCEEDED'],
+])('items of an end user who %s fail while those of others run', async (name, body, code) => {
+  const blocked = `blocked ${name}`;
+  await gateway.send(`/api/v1/end-users/${encodeURIComponent(blocked)}`, { method: 'PUT', body });
+  const long = '[[slow:900s]] a lamp of another end user';
+  const items = [
+    art(long, { endUser: 'other' }),
+    art('a lamp', { endUser: blocked }),
+    art('a lamp', { endUser: 'other' }),
+    art('a lamp', { endUser: blocked }),
+  ];
+  const { bulkId } = await accept({ items, concurrency: 2 });
+  await untilBulk(bulkId, ({ counts }) => counts.completed === 1 && counts.failed === 2);
+  expect(await read(bulkId)).toMatchObject({ counts: { running: 1, waiting: 0 } });
+  const [, first, , second] = await listItems(bulkId);
+  expect([first?.error?.code, second?.error?.code]).toEqual([code, code]);
+  await gateway.sandbox.clearFaults();
+  await untilBulk(bulkId, ({ done }) => done);
+});
+
 it('a bulk job whose key was rotated pauses at the budget that both keys share', async () => {
   const limited = await gateway.newKey({ limit: { credits: 5, per: 'month' } });
   const items = [art('[[slow:3s]] a lamp'), art('a lamp')];

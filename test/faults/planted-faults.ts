@@ -1077,6 +1077,13 @@ const bulkCommands: Fault[] = [
     tests: [bulkRules],
   },
   {
+    name: 'items of a suspended end user wait until no job of others runs',
+    file: bulkSql,
+    original: "CASE verdict WHEN 'end_user_suspended' THEN false",
+    planted: "CASE verdict WHEN 'end_user_suspended' THEN true",
+    tests: [bulkRules],
+  },
+  {
     name: 'a lowered concurrency stops the counting of a bulk job',
     file: bulkSql,
     original: 'LIMIT greatest(0, least(',
