@@ -53,9 +53,11 @@ async function recordBegin(
   { outputs }: Extract<ApprovalEvent['change'], { kind: 'begin' }>,
 ): Promise<void> {
   const approval = sql.jsonb({ sinceMs, untilMs, outputs: toStorable(asJson(outputs)), end: null });
-  // A workflow that was reset waits again, since another time, unless the step was decided.
+  // A workflow that was reset waits again, since another time, unless the step was decided: the rest of its earlier
+  // wait no longer counts.
   await pool.query(command`UPDATE job SET awaiting = true,
-      deadline_at = deadline_at + ${untilMs - sinceMs}::float8 * interval '1 millisecond',
+      deadline_at = deadline_at + ${untilMs - sinceMs}::float8 * interval '1 millisecond' - greatest(interval '0',
+        to_timestamp((approvals->${stepId}->>'untilMs')::float8 / 1000) - clock_timestamp()),
       approvals = coalesce(approvals, '{}') || jsonb_build_object(${stepId}::text, ${approval})
     WHERE id = ${jobId} AND status = 'open' AND coalesce(approvals->${stepId}->'end', 'null') = 'null'
       AND (approvals->${stepId}->>'sinceMs')::float8 IS DISTINCT FROM ${sinceMs}::float8`);

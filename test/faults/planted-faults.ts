@@ -1150,6 +1150,13 @@ const pipelines: Fault[] = [
     tests: [approvalJourneys],
   },
   {
+    name: 'a workflow that is reset and waits again has the time for two waits',
+    file: 'activities/record-approval.ts',
+    original: "millisecond' - greatest(interval '0',",
+    planted: "millisecond' - 0 * greatest(interval '0',",
+    tests: ['test/workflows/deploys.slow.test.ts'],
+  },
+  {
     name: 'a workflow that is reset waits again for a decision that is recorded',
     file: 'activities/record-approval.ts',
     original: 'const end = row?.end ?? (row?.isOpen ? null : settled);',

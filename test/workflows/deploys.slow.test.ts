@@ -9,11 +9,15 @@ import { afterAll, afterEach, beforeAll, describe, expect, it } from 'vitest';
 import { connectWorkers } from '../../worker/runtime.ts';
 import { startStudioWorkers, type StudioWorkers } from '../../worker/studio-worker.ts';
 import { checkNow } from '../../domain/job-contract.ts';
+import type { JobResource } from '../../studio/jobs/job-view.ts';
 import { additionalStep, bundleChanged, type SourceChange } from '../harness/changed-workflows.ts';
 import { startGateway, type TestGateway } from '../harness/gateway.ts';
 import { sweepOnce } from '../harness/sweeps.ts';
+import { until } from '../harness/until.ts';
 
 const { ResetReapplyExcludeType } = proto.temporal.api.enums.v1;
+type TaskEventId =
+  proto.temporal.api.workflowservice.v1.IResetWorkflowExecutionRequest['workflowTaskFinishEventId'];
 const namespace = 'default';
 let gateway: TestGateway;
 const connections: NativeConnection[] = [];
@@ -204,6 +208,53 @@ describe('a job that is reset', () => {
     expect(again.headers.get('Idempotent-Replayed')).toBe('true');
   });
 
+  /** Resets a workflow to a workflow task, without the decisions that it has received since. */
+  async function resetTo(jobId: string, taskEventId: TaskEventId): Promise<void> {
+    const { workflow } = gateway.api.client;
+    await workflow.workflowService.resetWorkflowExecution({
+      namespace,
+      workflowExecution: {
+        workflowId: jobId,
+        runId: (await workflow.getHandle(jobId).describe()).runId,
+      },
+      reason: 'test',
+      requestId: randomUUID(),
+      workflowTaskFinishEventId: taskEventId ?? null,
+      resetReapplyExcludeTypes: [ResetReapplyExcludeType.RESET_REAPPLY_EXCLUDE_TYPE_UPDATE],
+    });
+  }
+
+  it('before it waits, waits again, and has the time for one wait', async () => {
+    const body = { prompt: 'a drawbridge' };
+    const step = { id: 'late', use: 'image/generate', approve: true, body };
+    const { body: started } = await gateway.call('/api/v1/studio/pipelines', {
+      body: { steps: [step], async: true },
+    });
+    const { jobId } = started.data;
+    const untilWaiting = (since?: string) =>
+      until(async () => {
+        const { body: read } = await gateway.call<{ data: JobResource }>(
+          `/api/v1/studio/jobs/${jobId}`,
+        );
+        const { awaiting, deadlineAt } = read.data;
+        return awaiting[0] && awaiting[0].since !== since && { ...awaiting[0], deadlineAt };
+      });
+    const first = await untilWaiting();
+    const begin = (await gateway.events(jobId)).find(
+      ({ activityTaskScheduledEventAttributes: task }) =>
+        task?.activityType?.name === 'recordApproval',
+    );
+    const taskEventId = begin?.activityTaskScheduledEventAttributes?.workflowTaskCompletedEventId;
+    await resetTo(jobId, taskEventId);
+    const second = await untilWaiting(first.since);
+    const movedMs = Date.parse(second.deadlineAt) - Date.parse(first.deadlineAt);
+    expect(movedMs).toBeLessThan(Date.parse(second.until) - Date.parse(second.since));
+    await gateway.send(`/api/v1/studio/jobs/${jobId}/steps/late/decision`, {
+      body: { decision: 'approve' },
+    });
+    expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
+  });
+
   it('while it waits reads the decision that its row has, also if the reset left it out', async () => {
     const body = { prompt: '[[no-webhook]] [[slow:900s]] a drawbridge' };
     const step = { id: 'late', use: 'image/generate', approve: true, body };
@@ -215,22 +266,15 @@ describe('a job that is reset', () => {
       gateway.call(`/api/v1/studio/jobs/${jobId}/steps/late/decision`, {
         body: { decision: 'approve' },
       });
-    await expect.poll(async () => (await decide()).status).toBe(200);
-    await gateway.untilAccepted(jobId);
-    const { workflow } = gateway.api.client;
-    const handle = workflow.getHandle(jobId);
-    const events = await gateway.events(jobId);
-    const timer = events.find((event) => event.timerStartedEventAttributes);
-    await workflow.workflowService.resetWorkflowExecution({
-      namespace,
-      workflowExecution: { workflowId: jobId, runId: (await handle.describe()).runId },
-      reason: 'test',
-      requestId: randomUUID(),
-      // The task whose end started the wait.
-      workflowTaskFinishEventId:
-        timer?.timerStartedEventAttributes?.workflowTaskCompletedEventId ?? null,
-      resetReapplyExcludeTypes: [ResetReapplyExcludeType.RESET_REAPPLY_EXCLUDE_TYPE_UPDATE],
+    // The task whose end started the wait.
+    const taskEventId = await until(async () => {
+      const events = await gateway.events(jobId);
+      const timer = events.find((event) => event.timerStartedEventAttributes);
+      return timer?.timerStartedEventAttributes?.workflowTaskCompletedEventId;
     });
+    expect((await decide()).status).toBe(200);
+    await gateway.untilAccepted(jobId);
+    await resetTo(jobId, taskEventId);
     const countRecords = async () =>
       (await gateway.events(jobId)).filter(
         ({ activityTaskScheduledEventAttributes: task }) =>
