@@ -821,8 +821,8 @@ const bulk: Fault[] = [
   {
     name: 'items that await approvals keep a bulk job from pausing without credits',
     file: bulkSql,
-    original: 'EXIT WHEN b.running > b.awaiting;',
-    planted: 'EXIT WHEN b.running > 0;',
+    original: 'EXIT WHEN b.running > b.awaiting AND',
+    planted: 'EXIT WHEN b.running > 0 AND',
     tests: ['test/bulk/bulk-decisions.slow.test.ts'],
   },
   {

@@ -224,13 +224,21 @@ describe('a job that is reset', () => {
     });
   }
 
-  it('before it waits, waits again, and has the time for one wait', async () => {
-    const body = { prompt: 'a drawbridge' };
-    const step = { id: 'late', use: 'image/generate', approve: true, body };
-    const { body: started } = await gateway.call('/api/v1/studio/pipelines', {
+  /** Starts a pipeline of one step, which waits for a decision. */
+  async function startGated(prompt: string): Promise<string> {
+    const step = { id: 'late', use: 'image/generate', approve: true, body: { prompt } };
+    const { body } = await gateway.call('/api/v1/studio/pipelines', {
       body: { steps: [step], async: true },
     });
-    const { jobId } = started.data;
+    return body.data.jobId;
+  }
+  const approveGated = (jobId: string): Promise<void> =>
+    gateway.send(`/api/v1/studio/jobs/${jobId}/steps/late/decision`, {
+      body: { decision: 'approve' },
+    });
+
+  it('before it waits, waits again, and has the time for one wait', async () => {
+    const jobId = await startGated('a drawbridge');
     const untilWaiting = (since?: string) =>
       until(async () => {
         const { body: read } = await gateway.call<{ data: JobResource }>(
@@ -249,30 +257,19 @@ describe('a job that is reset', () => {
     const second = await untilWaiting(first.since);
     const movedMs = Date.parse(second.deadlineAt) - Date.parse(first.deadlineAt);
     expect(movedMs).toBeLessThan(Date.parse(second.until) - Date.parse(second.since));
-    await gateway.send(`/api/v1/studio/jobs/${jobId}/steps/late/decision`, {
-      body: { decision: 'approve' },
-    });
+    await approveGated(jobId);
     expect((await gateway.untilDone(jobId)).body.data.status).toBe('completed');
   });
 
   it('while it waits reads the decision that its row has, also if the reset left it out', async () => {
-    const body = { prompt: '[[no-webhook]] [[slow:900s]] a drawbridge' };
-    const step = { id: 'late', use: 'image/generate', approve: true, body };
-    const { body: started } = await gateway.call('/api/v1/studio/pipelines', {
-      body: { steps: [step], async: true },
-    });
-    const { jobId } = started.data;
-    const decide = () =>
-      gateway.call(`/api/v1/studio/jobs/${jobId}/steps/late/decision`, {
-        body: { decision: 'approve' },
-      });
+    const jobId = await startGated('[[no-webhook]] [[slow:900s]] a drawbridge');
     // The task whose end started the wait.
     const taskEventId = await until(async () => {
       const events = await gateway.events(jobId);
       const timer = events.find((event) => event.timerStartedEventAttributes);
       return timer?.timerStartedEventAttributes?.workflowTaskCompletedEventId;
     });
-    expect((await decide()).status).toBe(200);
+    await approveGated(jobId);
     await gateway.untilAccepted(jobId);
     await resetTo(jobId, taskEventId);
     const countRecords = async () =>
