@@ -202,16 +202,15 @@ BEGIN
 END $$;
 
 -- Decides whether the next item may start. `may_start` is false if the bulk job pauses or stops, or
--- if the next item only fits when a running one has ended. `more` is true if it has failed as many items as one
--- statement has time for, and has to be called again.
+-- if the next item only fits when a running one has ended. Fails at most 250 items, because a statement has a time
+-- limit; then `more` is true, and the caller repeats the call.
 CREATE FUNCTION bulk_gate(INOUT b bulk, caller json, OUT may_start boolean, OUT more boolean) LANGUAGE plpgsql AS $$
 DECLARE next record; answer json; verdict text; decided integer := 0;
 BEGIN
   may_start := false; more := false;
   LOOP
     EXIT WHEN b.waiting = 0 OR b.expires_at <= clock_timestamp() OR b.status <> 'in_progress' AND NOT (b.status = 'paused' AND b.stop_reason <> 'PAUSED');
-    more := decided = 250;
-    EXIT WHEN more;
+    IF decided = 250 THEN more := true; EXIT; END IF;
     decided := decided + 1;
     SELECT i.index, i.price, i.chat_min, i.metadata->>'$endUser' AS end_user INTO next FROM bulk_item i
       WHERE i.bulk_id = b.id AND i.state = 'waiting' ORDER BY i.postponed, i.index LIMIT 1;
@@ -253,8 +252,8 @@ END $$;
 
 -- Counts what has ended, decides whether the bulk job goes on, and returns its state and the next
 -- items to plan: those with jobs, or chats. Input: {bulkId, missing, rejected, lost: ids of jobs
--- (bulk_return_items), itemsMax, chats?}. `chatsMayStart` tells whether chats wait and may start, `more` whether the
--- gate has to decide about further items at once.
+-- (bulk_return_items), itemsMax, chats?}. `chatsMayStart` tells whether chats wait and may start, `more` whether this
+-- function has to be called again at once (bulk_gate).
 -- Workers of 0.1.0 send `live` instead of `missing` and `lost`: the ids of the jobs whose end they await.
 CREATE FUNCTION bulk_advance(input jsonb) RETURNS json LANGUAGE plpgsql AS $$
 DECLARE b bulk; before bulk; caller json; gate record; event_id text; items json;

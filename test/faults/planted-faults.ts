@@ -916,8 +916,8 @@ const bulkCommands: Fault[] = [
   {
     name: 'one statement fails all items of a bulk job that may not start',
     file: bulkSql,
-    original: 'more := decided = 250;',
-    planted: 'more := false;',
+    original: 'IF decided = 250 THEN',
+    planted: 'IF false THEN',
     tests: ['test/bulk/bulk-rules.slow.test.ts'],
   },
   {

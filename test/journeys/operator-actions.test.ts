@@ -229,7 +229,7 @@ describe('a job', () => {
 
 describe('an outcome that becomes known after the release', () => {
   const gateway = useGateway({
-    // The call is sent before the deadline on a busy machine, too.
+    // Long enough that also a busy machine sends the call before the deadline.
     env: { IMAGE_DEADLINE_MS: '6000', OUTCOME_WAIT_MS: '1000', FIRST_CHECK_MAX_MS: '300' },
   });
   const operators = createOperators(gateway);

@@ -13,7 +13,7 @@ import { createCalls, shortChat, states } from '../faults/calls.ts';
 import { audit } from '../faults/cell.ts';
 import { startStack, type FaultStack } from '../faults/stack.ts';
 
-const isWhole = process.env['FAULTS'] === 'all';
+const isFaultRun = process.env['FAULTS'] === 'all';
 const path = '/api/v1/studio/image/generate';
 
 let stack: FaultStack;
@@ -91,7 +91,7 @@ describe('Postgres', () => {
     await expect.poll(readReadiness).toBe(200);
   });
 
-  it.runIf(isWhole)(
+  it.runIf(isFaultRun)(
     'with a long outage receives no writes from a job that waits for its charge, and charges it within a minute',
     async () => {
       const jobId = await calls.start('[[slow:1500ms]] a patient job');
@@ -117,7 +117,7 @@ describe('Postgres', () => {
     },
   );
 
-  it.runIf(isWhole)(
+  it.runIf(isFaultRun)(
     'that is killed causes 503 with Retry-After, and requests succeed within five seconds of its return',
     async () => {
       const running = [run('[[slow:1500ms]] a job under way'), run('[[slow:2500ms]] another one')];
@@ -134,7 +134,7 @@ describe('Postgres', () => {
     },
   );
 
-  it.runIf(isWhole)(
+  it.runIf(isFaultRun)(
     'that is frozen causes 503 instead of hanging requests, and no requests pile up',
     async () => {
       const running = run('[[slow:3s]] a job in the ice');
@@ -155,41 +155,45 @@ describe('Postgres', () => {
     },
   );
 
-  it.runIf(isWhole && canMount())('with a full disk causes 503 until space is free', async () => {
-    const mount = join(stack.directory, 'small');
-    mkdirSync(mount);
-    execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', mount]);
-    const tables = ['job', 'ledger_entry', 'reservation', 'idempotency_claim'];
-    const move = async (space: string): Promise<void> => {
-      for (const table of tables) await stack.query(`ALTER TABLE ${table} SET TABLESPACE ${space}`);
-    };
-    const filler = join(mount, 'filler');
-    try {
-      const place = join(mount, 'place');
-      mkdirSync(place);
-      const { uid, gid } = statSync(join(stack.directory, 'postgres'));
-      chownSync(place, uid, gid);
-      await stack.query(`CREATE TABLESPACE small LOCATION '${place}'`);
-      await move('small');
+  it.runIf(isFaultRun && canMount())(
+    'with a full disk causes 503 until space is free',
+    async () => {
+      const mount = join(stack.directory, 'small');
+      mkdirSync(mount);
+      execFileSync('mount', ['-t', 'tmpfs', '-o', 'size=8m', 'tmpfs', mount]);
+      const tables = ['job', 'ledger_entry', 'reservation', 'idempotency_claim'];
+      const move = async (space: string): Promise<void> => {
+        for (const table of tables)
+          await stack.query(`ALTER TABLE ${table} SET TABLESPACE ${space}`);
+      };
+      const filler = join(mount, 'filler');
       try {
-        writeFileSync(filler, Buffer.alloc(9e6));
-      } catch {
-        // Written until the disk is full.
+        const place = join(mount, 'place');
+        mkdirSync(place);
+        const { uid, gid } = statSync(join(stack.directory, 'postgres'));
+        chownSync(place, uid, gid);
+        await stack.query(`CREATE TABLESPACE small LOCATION '${place}'`);
+        await move('small');
+        try {
+          writeFileSync(filler, Buffer.alloc(9e6));
+        } catch {
+          // Written until the disk is full.
+        }
+        const noise = Array.from({ length: 60 }, () => run(`a page of ${makeNoise(1900)}`));
+        await sleep(6000);
+        rmSync(filler);
+        const answers = await Promise.all(noise);
+        expect(answers.filter(({ outcome }) => outcome !== 'completed')).toEqual([]);
+        expect(answers.flatMap(({ statuses }) => statuses)).toContain(503);
+        expect(findUnexpected(answers)).toEqual([]);
+      } finally {
+        rmSync(filler, { force: true });
+        await move('pg_default');
+        await stack.query('DROP TABLESPACE small');
+        execFileSync('umount', [mount]);
       }
-      const noise = Array.from({ length: 60 }, () => run(`a page of ${makeNoise(1900)}`));
-      await sleep(6000);
-      rmSync(filler);
-      const answers = await Promise.all(noise);
-      expect(answers.filter(({ outcome }) => outcome !== 'completed')).toEqual([]);
-      expect(answers.flatMap(({ statuses }) => statuses)).toContain(503);
-      expect(findUnexpected(answers)).toEqual([]);
-    } finally {
-      rmSync(filler, { force: true });
-      await move('pg_default');
-      await stack.query('DROP TABLESPACE small');
-      execFileSync('umount', [mount]);
-    }
-  });
+    },
+  );
 });
 
 it('Temporal that is down causes 503; webhooks are kept and delivered, and an API that starts meanwhile waits', async () => {

@@ -179,7 +179,7 @@ describe('a database restored to an earlier time while the other keeps its state
     await untilState(decided, lost);
     expect((await approve(undecided)).status).toBe(200);
     await untilState(undecided, paid);
-    // The chats that ran at the backup have no workflow, so nothing tells that they ended.
+    // Chats have no workflow, so the restored database cannot learn how those that ran at the backup ended.
     expect((await untilBulkDone(batchId)).counts).toMatchObject({ completed: 0, failed: 2 });
     expect((await calls.request(`/v1/batches/${batchId}`)).body).toMatchObject({
       status: 'failed',
